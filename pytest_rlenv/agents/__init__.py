@@ -1,0 +1,1 @@
+"""What acts on a task. Agents know nothing of pytest."""

@@ -1,0 +1,184 @@
+"""What an agent is: a class with a name that is given an instruction and a box.
+
+Your own agent is a subclass of :class:`Agent`, chosen by ``--agent module:Class``.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pytest_rlenv.sandboxes.protocol import DEFAULT_OUTPUT_CAP, Box, Completed, Entry
+
+
+class AgentTimedOut(Exception):
+    """The agent's time is up. Raised by :meth:`AgentBox.run`; an agent need not catch it."""
+
+
+class AgentStopped(Exception):
+    """The agent gave up or was stopped by a limit of its own; the verifier still judges what it did.
+
+    Args:
+        reason: one line, such as ``refused`` or ``turn limit of 50 reached``.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class AgentBox:
+    """The box as an agent may use it: as the task's agent user, within the agent's time.
+
+    Once the agent's time is up, every call raises :class:`AgentTimedOut`: a late agent cannot touch the box
+    while the verifier runs.
+    """
+
+    def __init__(
+        self,
+        box: Box,
+        *,
+        user: str | int | None,
+        env: Mapping[str, str],
+        cwd: str | None,
+        deadline: float | None,
+    ) -> None:
+        self._box = box
+        self._user = user
+        self._env = dict(env)
+        self._cwd = cwd
+        self._deadline = deadline
+        self._revoked = False
+
+    @property
+    def remaining(self) -> float | None:
+        """Seconds left of the agent's time; ``None`` is no limit."""
+        return None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
+
+    def revoke(self) -> None:
+        """Refuse every later call."""
+        self._revoked = True
+
+    def run(
+        self,
+        command: str | Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        user: str | int | None = None,
+        timeout: float | None = None,
+        cap: int = DEFAULT_OUTPUT_CAP,
+    ) -> Completed:
+        """Run a command; a string is given to ``bash -c``.
+
+        Args:
+            command: argument list, or a line for bash.
+            env: variables on top of the task's.
+            cwd: working directory; the task's by default.
+            user: another user than the task's agent user.
+            timeout: seconds for this command alone. When it fires, the command's box is cleared of all
+                processes and the result says ``timed_out``; the agent goes on.
+            cap: bytes to keep of each stream.
+
+        Raises:
+            AgentTimedOut: the agent's own time is up.
+        """
+        left = self._left()
+        limits = [x for x in (left, timeout) if x is not None]
+        argv = ["bash", "-c", command] if isinstance(command, str) else list(command)
+        done = self._box.run(
+            argv,
+            user=self._user if user is None else user,
+            env={**self._env, **(env or {})},
+            cwd=cwd or self._cwd,
+            timeout=min(limits) if limits else None,
+            cap=cap,
+        )
+        if self._revoked or (done.timed_out and (timeout is None or (left is not None and left <= timeout))):
+            raise AgentTimedOut
+        return done
+
+    def put(self, entries: Iterable[Entry], dest: str = "/") -> None:
+        """Write files into the box as root."""
+        self._left()
+        self._box.put(entries, dest)
+
+    def get(self, path: str, *, cap: int = DEFAULT_OUTPUT_CAP) -> bytes:
+        """Return a regular file of the box."""
+        self._left()
+        return self._box.get(path, cap=cap)
+
+    def _left(self) -> float | None:
+        left = self.remaining
+        if self._revoked or left == 0.0:
+            raise AgentTimedOut
+        return left
+
+
+@dataclass
+class AgentContext:
+    """What an agent is given for one rollout.
+
+    Attributes:
+        instruction: the task's text for the agent.
+        box: where it acts.
+        logs: a folder on this machine for its own logs and its ``trajectory.json``; kept with the rollout.
+        solution: the reference solution's files to put at ``/solution``; only for agents that ask for it.
+        solution_env: variables of the reference solution; likewise.
+        task: the task's id, for messages.
+        model: ``provider/name`` where the user chose one.
+    """
+
+    instruction: str
+    box: AgentBox
+    logs: Path
+    solution: Sequence[Entry] | None = None
+    solution_env: Mapping[str, str] = field(default_factory=dict)
+    task: str = ""
+    model: str | None = None
+
+
+@dataclass(frozen=True)
+class AgentOutcome:
+    """What an agent reports when it ends by itself.
+
+    Attributes:
+        exit_code: of the program that it ran, where there is one; not 0 is a note, never a verdict.
+        completed: the whole record of that program, where there is one.
+        usage: tokens, cost in US dollars, turns: plain JSON values.
+    """
+
+    exit_code: int | None = None
+    completed: Completed | None = None
+    usage: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Agent(ABC):
+    """Base class of agents. One instance serves one rollout."""
+
+    name: ClassVar[str] = ""
+    """The word in ids and records; the class's name by default."""
+    version: ClassVar[str | None] = None
+    needs_solution: ClassVar[bool] = False
+    """True for an agent that runs the reference solution: a task without one is skipped."""
+    must_not_score: ClassVar[bool] = False
+    """True for a negative control: it passes while it stays below the threshold."""
+
+    def __init__(self, model: str | None = None) -> None:
+        self.model = model
+
+    def prepare(self, context: AgentContext) -> None:  # noqa: B027 - most agents need nothing
+        """Set up in the box, on a clock of its own. An exception here is an error: the agent never ran."""
+
+    @abstractmethod
+    def run(self, context: AgentContext) -> AgentOutcome | None:
+        """Act on the task until done.
+
+        Raises:
+            AgentStopped: to end early with a reason; what was done is judged.
+            Exception: anything else is an error of the agent; nothing is judged.
+        """

@@ -1,0 +1,1 @@
+"""The Harbor framework: task folders with a ``task.toml`` (see docs/harbor.md)."""

@@ -1,0 +1,1 @@
+"""What a run leaves behind: results, JUnit properties, terminal summary."""

@@ -1,0 +1,160 @@
+"""The records that travel and are stored: a rollout, its error, its notes and its stage times.
+
+A :class:`Rollout` is written to ``results.jsonl`` as it stands, one line each; the JSON schema of that
+line is ``Rollout.model_json_schema()`` and its version is :data:`SCHEMA_VERSION`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from pytest_rlenv.errors import Kind, RlenvError, Stage
+
+SCHEMA_VERSION = 1
+"""Version of the stored record. It grows when a field changes its meaning, not when one is added."""
+
+MAIN_REWARD_KEY = "reward"
+"""The key that is judged when a verifier gives several rewards (contracts/harbor.md 3.6)."""
+
+
+class ErrorInfo(BaseModel):
+    """Why a rollout has no verdict on the agent: the stored form of an :class:`RlenvError`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    type: str
+    stage: Stage
+    kind: Kind
+    message: str
+    hint: str = ""
+    detail: str = ""
+
+    @classmethod
+    def of(cls, error: RlenvError) -> ErrorInfo:
+        """Return the stored form of an error."""
+        return cls(
+            type=type(error).__name__,
+            stage=error.stage,
+            kind=error.kind,
+            message=error.message,
+            hint=error.hint,
+            detail=error.detail,
+        )
+
+
+class Note(BaseModel):
+    """Something worth knowing that does not change the verdict, such as an agent that ran out of time."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    code: str
+    """A word with one meaning, such as ``agent-timeout``."""
+    text: str
+
+
+class CommandRecord(BaseModel):
+    """How one script of the rollout (the agent's or the verifier's) ended."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    exit_code: int | None = None
+    """The exit code; ``None`` when the command was killed at its time limit."""
+    timed_out: bool = False
+    seconds: float = 0.0
+    output_bytes: int = 0
+    """How much it printed, whatever part of it was kept."""
+
+
+class Rollout(BaseModel):
+    """One agent's run on one task in a fresh sandbox.
+
+    ``rewards`` is ``None`` exactly when there is no reward: an error, or a skip. It is never 0 for want
+    of a reward.
+    """
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    schema_version: int = SCHEMA_VERSION
+    environment: str
+    revision: str | None = None
+    """The commit of the environment on the Hub; ``None`` for a local folder."""
+    framework: str
+    task: str
+    task_digest: str | None = None
+    agent: str
+    agent_version: str | None = None
+    model: str | None = None
+    attempt: int = 1
+    sandbox: str = ""
+    image: str | None = None
+    """The image's name and id, as ``name@sha256:...``."""
+    rewards: dict[str, float] | None = None
+    reward_key: str | None = None
+    """The key to judge, where the user or the task chose one."""
+    error: ErrorInfo | None = None
+    skip_reason: str | None = None
+    notes: list[Note] = Field(default_factory=list)
+    stages: dict[Stage, float] = Field(default_factory=dict)
+    """Seconds per stage; a stage that was not reached is absent."""
+    seconds: float = 0.0
+    started_at: datetime = Field(default_factory=lambda: datetime.now(timezone.utc))
+    agent_command: CommandRecord | None = None
+    verifier_command: CommandRecord | None = None
+    verifier_level: str | None = None
+    """How far the verifier is kept from what the agent left: ``shared``."""
+    usage: dict[str, JsonValue] = Field(default_factory=dict)
+    """What the agent says that it used: tokens, cost in US dollars, turns."""
+    logs: str | None = None
+    """Folder with the rollout's logs, relative to the run's folder."""
+
+    @property
+    def reward(self) -> float | None:
+        """The reward to judge: the chosen key, else ``reward``, else the only one; ``None`` if none."""
+        if not self.rewards:
+            return None
+        if self.reward_key is not None:
+            return self.rewards.get(self.reward_key)
+        if MAIN_REWARD_KEY in self.rewards:
+            return self.rewards[MAIN_REWARD_KEY]
+        return next(iter(self.rewards.values())) if len(self.rewards) == 1 else None
+
+    def note(self, code: str, text: str) -> None:
+        """Add a note."""
+        self.notes.append(Note(code=code, text=text))
+
+    def as_record(self) -> dict[str, Any]:
+        """Return the JSON-ready form that ``results.jsonl`` holds, with the judged reward beside the keys."""
+        record: dict[str, Any] = self.model_dump(mode="json")
+        record["reward"] = self.reward
+        return record
+
+
+class StageClock:
+    """Times the stages of one rollout, each on its own; no stage eats another's time (faults C5)."""
+
+    def __init__(self, rollout: Rollout) -> None:
+        self._rollout = rollout
+        self._begin = time.monotonic()
+        self.current: Stage | None = None
+
+    @contextmanager
+    def stage(self, stage: Stage) -> Iterator[None]:
+        """Time one stage; a stage entered twice adds up."""
+        before, self.current = self.current, stage
+        begin = time.monotonic()
+        try:
+            yield
+        finally:
+            spent = time.monotonic() - begin
+            self._rollout.stages[stage] = round(self._rollout.stages.get(stage, 0.0) + spent, 4)
+            self.current = before
+
+    def finish(self) -> None:
+        """Write the total to the rollout."""
+        self._rollout.seconds = round(time.monotonic() - self._begin, 4)
