@@ -115,8 +115,11 @@ class Rollout(BaseModel):
 
     @property
     def reward(self) -> float | None:
-        """The reward to judge: the chosen key, else ``reward``, else the only one; ``None`` if none."""
-        if not self.rewards:
+        """The reward to judge: the chosen key, else ``reward``, else the only one.
+
+        ``None`` if there is none, and for a rollout with an error, whatever its verifier wrote.
+        """
+        if not self.rewards or self.error is not None:
             return None
         if self.reward_key is not None:
             return self.rewards.get(self.reward_key)

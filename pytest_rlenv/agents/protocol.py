@@ -16,7 +16,15 @@ from pytest_rlenv.sandboxes.protocol import DEFAULT_OUTPUT_CAP, Box, Completed, 
 
 
 class AgentTimedOut(Exception):
-    """The agent's time is up. Raised by :meth:`AgentBox.run`; an agent need not catch it."""
+    """The agent's time is up. Raised by :meth:`AgentBox.run`; an agent need not catch it.
+
+    Args:
+        completed: what the command that was cut short printed, where one was running.
+    """
+
+    def __init__(self, completed: Completed | None = None) -> None:
+        super().__init__("the agent's time is up")
+        self.completed = completed
 
 
 class AgentStopped(Exception):
@@ -99,7 +107,7 @@ class AgentBox:
             cap=cap,
         )
         if self._revoked or (done.timed_out and (timeout is None or (left is not None and left <= timeout))):
-            raise AgentTimedOut
+            raise AgentTimedOut(done)
         return done
 
     def put(self, entries: Iterable[Entry], dest: str = "/") -> None:
@@ -167,6 +175,8 @@ class Agent(ABC):
     """True for an agent that runs the reference solution: a task without one is skipped."""
     must_not_score: ClassVar[bool] = False
     """True for a negative control: it passes while it stays below the threshold."""
+    expectation: ClassVar[str | None] = None
+    """What its reward must be, such as ``>= 0.55``, where neither file nor task says."""
 
     def __init__(self, model: str | None = None) -> None:
         self.model = model

@@ -1,0 +1,71 @@
+"""Our part of pytest's command line: which environments, and which of pytest's own arguments remain.
+
+``--rlenv X`` counts as a positional argument does: alone it replaces the implicit ``.`` and ``testpaths``;
+beside paths it adds to them. The ini key ``rlenv_repos`` is to environments what ``testpaths`` is to folders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+PREFIX = "rlenv:"
+
+
+@dataclass
+class Arguments:
+    """What a command line names.
+
+    Attributes:
+        specs: environments, as given to ``--rlenv`` or found in the ini file.
+        chosen: positional ``rlenv:ENV[::task[::agent]]`` arguments: the text of ENV, and what follows it.
+    """
+
+    specs: list[str] = field(default_factory=list)
+    chosen: list[tuple[str, str]] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.specs or self.chosen)
+
+
+ARGUMENTS: pytest.StashKey[Arguments] = pytest.StashKey()
+
+
+def take_arguments(config: pytest.Config) -> bool:
+    """Take our arguments out of pytest's, and return whether there are any.
+
+    Runs in every process alike: workers parse the same command line.
+    """
+    source = config.args_source
+    paths, chosen = split_positional(config.args)
+    specs: list[str] = list(config.option.rlenv_repos or ())
+    by_command_line = bool(specs or chosen)
+    if not by_command_line and source is not pytest.Config.ArgsSource.ARGS:
+        specs = list(config.getini("rlenv_repos") or ())
+    found = Arguments(specs, chosen)
+    config.stash[ARGUMENTS] = found
+    if found:
+        testpaths_given = source is pytest.Config.ArgsSource.TESTPATHS and bool(config.getini("testpaths"))
+        keep = source is pytest.Config.ArgsSource.ARGS or (testpaths_given and not by_command_line)
+        config.args[:] = paths if keep else []
+    return bool(found)
+
+
+def split_positional(args: Sequence[str]) -> tuple[list[str], list[tuple[str, str]]]:
+    """Tell ``rlenv:...`` arguments from paths."""
+    paths: list[str] = []
+    chosen: list[tuple[str, str]] = []
+    for arg in args:
+        if arg.startswith(PREFIX):
+            spec, _, rest = arg[len(PREFIX) :].partition("::")
+            chosen.append((spec, rest))
+        else:
+            paths.append(arg)
+    return paths, chosen
+
+
+def is_active(config: pytest.Config) -> bool:
+    """Return whether the command line or the ini file names an environment."""
+    return bool(config.stash.get(ARGUMENTS, None))

@@ -1,0 +1,245 @@
+"""Tasks as pytest nodes: a virtual module per environment, a function item per rollout.
+
+The nodes use pytest's public constructors only, and sit at the rootdir below a ``Directory`` node: any other
+place makes ``--lf`` drop them or hides the root conftest's hooks and fixtures from them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from pytest_rlenv.agents.loading import agent_names
+from pytest_rlenv.arguments import PREFIX
+from pytest_rlenv.errors import RlenvError
+from pytest_rlenv.execution import Judged, Planned, SelectedTask
+from pytest_rlenv.reports.messages import failure_text, usage_text
+from pytest_rlenv.state import get_run, is_dry, is_worker
+from pytest_rlenv.verdict import Outcome
+
+
+def test_rollout(rollout: Any, request: pytest.FixtureRequest) -> None:
+    """The test of a task: its verdict. Errors and skips never come this far."""
+    judged = request.node.judged
+    if judged.verdict.outcome is Outcome.FAILED:
+        pytest.fail(failure_text(judged), pytrace=False)
+
+
+class RolloutItem(pytest.Function):
+    """One rollout: a task with an agent."""
+
+    def __init__(self, *, planned: Planned, **keywords: Any) -> None:
+        super().__init__(**keywords)
+        self.planned = planned
+        self.judged: Judged | None = None
+        for mark in task_marks(planned):
+            self.add_marker(mark)
+
+    def reportinfo(self) -> tuple[os.PathLike[str] | str, int | None, str]:
+        """Return where a reader finds the task: its own file, where that is in the tree."""
+        task = self.planned.task
+        definition = task.folder / "task.toml"
+        inside = task.environment.revision is None and definition.is_relative_to(self.config.rootpath)
+        return (definition if inside else self.config.rootpath, 0 if inside else None, self.nodeid)
+
+
+class TaskNode(pytest.Collector):
+    """A task with several rollouts."""
+
+    def __init__(self, *, rollouts: Sequence[Planned], **keywords: Any) -> None:
+        super().__init__(**keywords)
+        self.rollouts = rollouts
+
+    def collect(self) -> Iterable[RolloutItem]:
+        """Return the rollouts, named by their agents."""
+        return [rollout_item(self, planned.agent_name, planned) for planned in self.rollouts]
+
+
+class EnvironmentNode(pytest.Module):
+    """A virtual module: one environment's tasks."""
+
+    obj = None  # no Python module stands behind it
+
+    def __init__(
+        self,
+        *,
+        tasks: Sequence[SelectedTask],
+        agents: Sequence[str],
+        chosen: Sequence[str] = (),
+        **keywords: Any,
+    ) -> None:
+        super().__init__(**keywords)
+        self.tasks = tasks
+        self.agents = agents
+        self.chosen = chosen
+
+    def collect(self) -> Iterator[pytest.Item | pytest.Collector]:
+        """Return an item for each rollout, below a node for each task if a task has several."""
+        return task_nodes(self, self.tasks, self.agents, self.chosen)
+
+
+class FileNode(pytest.Module):
+    """A ``*.rlenv.toml`` file."""
+
+    obj = None  # no Python module stands behind it
+
+    def collect(self) -> Iterator[pytest.Item | pytest.Collector]:
+        """Resolve the file's environment and return its rollouts."""
+        from pytest_rlenv.rlenv_file import read_rlenv_file
+
+        try:
+            file = read_rlenv_file(self.path)
+            run = get_run(self.config)
+            settings = file.settings(run.settings)
+            environment = run.resolve_once(
+                file.repo, read_metadata=wants_metadata(self.config), base=self.path.parent, settings=settings
+            )
+        except RlenvError as error:
+            raise self.CollectError(usage_text(error)) from None
+        tasks = [
+            SelectedTask(
+                environment,
+                ref,
+                expectations=file.expect,
+                reward_key=file.reward_key,
+                threshold=file.threshold,
+                source=self.path.name,
+            )
+            for ref in environment.tasks
+        ]
+        register_marks(self.config, tasks)
+        return task_nodes(self, tasks, settings.agent)
+
+
+class RootDirectory(pytest.Directory):
+    """The rootdir, where the arguments produced no node for it."""
+
+    def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
+        """Return nothing: environments are added by hand."""
+        return ()
+
+
+def task_nodes(
+    parent: pytest.Collector, tasks: Sequence[SelectedTask], agents: Sequence[str], chosen: Sequence[str] = ()
+) -> Iterator[pytest.Item | pytest.Collector]:
+    """Yield the nodes of tasks below ``parent``.
+
+    Args:
+        parent: the environment's node.
+        tasks: its selected tasks.
+        agents: as the user named them; with more than one, each task gets a node of its own.
+        chosen: if not empty, only these: ``task`` or ``task::agent``.
+    """
+    names = agent_names(agents)
+    wanted = set(chosen)
+    for task in tasks:
+        rollouts = [
+            Planned(task, agent, name)
+            for agent, name in names.items()
+            if not wanted or task.id in wanted or f"{task.id}::{name}" in wanted
+        ]
+        if len(names) > 1 and rollouts:
+            yield TaskNode.from_parent(parent, name=task.id, rollouts=rollouts)
+        elif rollouts:
+            yield rollout_item(parent, task.id, rollouts[0])
+
+
+def rollout_item(parent: pytest.Collector, name: str, planned: Planned) -> RolloutItem:
+    """Return the item of one rollout."""
+    item: RolloutItem = RolloutItem.from_parent(parent, name=name, callobj=test_rollout, planned=planned)
+    return item
+
+
+def wants_metadata(config: pytest.Config) -> bool:
+    """Return whether the tasks' own metadata is needed to select by ``-m``."""
+    return bool(config.option.markexpr)
+
+
+def task_marks(planned: Planned) -> Iterator[pytest.MarkDecorator]:
+    """Yield the marks of a task: its tags, and ``rlenv_task`` with its metadata for ``-m``."""
+    ref = planned.task.ref
+    attributes = {key: value for key, value in ref.attributes.items() if key.isidentifier()}
+    yield pytest.mark.rlenv_task(**{**attributes, "agent": planned.agent_name, "framework": ref.framework})
+    for tag in ref.tags:
+        yield getattr(pytest.mark, mark_name(tag))
+
+
+def mark_name(tag: str) -> str:
+    """Return a tag as a word that ``-m`` can take: ``file-operations`` is ``file_operations``."""
+    word = re.sub(r"\W", "_", tag).lstrip("_")
+    return word if word.isidentifier() else f"tag_{word}"
+
+
+def register_marks(config: pytest.Config, tasks: Iterable[SelectedTask]) -> None:
+    """Register the tasks' tags, so that strict markers accept them."""
+    for tag in sorted({mark_name(tag) for task in tasks for tag in task.ref.tags}):
+        config.addinivalue_line("markers", f"{tag}: tag of tasks of RL environments")
+
+
+def environment_nodes(session: pytest.Session, present: Sequence[Any]) -> list[pytest.Collector]:
+    """Return a node for each environment of the run, below the rootdir's own node.
+
+    Args:
+        session: the pytest session.
+        present: the nodes that pytest's arguments produced.
+    """
+    run = get_run(session.config)
+    if not run.environments:
+        return []
+    parent = _rootdir_node(session, present)
+    nodes: list[pytest.Collector] = []
+    for environment in run.environments:
+        tasks = [SelectedTask(environment, ref) for ref in environment.tasks]
+        register_marks(session.config, tasks)
+        name = PREFIX + environment.name
+        nodes.append(
+            EnvironmentNode.from_parent(
+                parent,
+                path=session.config.rootpath,
+                name=name,
+                nodeid=name,
+                tasks=tasks,
+                agents=run.settings.agent,
+                chosen=run.chosen.get(environment.name, ()),
+            )
+        )
+    return nodes
+
+
+def _rootdir_node(session: pytest.Session, present: Sequence[Any]) -> pytest.Collector:
+    root = session.config.rootpath
+    for node in present:
+        for ancestor in node.listchain():
+            if isinstance(ancestor, pytest.Directory) and ancestor.path == root:
+                return ancestor
+    return RootDirectory.from_parent(session, path=root)
+
+
+def fetch_selected(session: pytest.Session) -> None:
+    """Bring the files of the selected tasks here, all in one go; a run that only lists brings none.
+
+    Raises:
+        UsageError: the Hub refuses, in the one process of a run without workers. A worker cannot end the
+            run, so there the items that need the files are errors.
+    """
+    if is_dry(session.config):
+        return
+    run = get_run(session.config)
+    tasks = {id(task): task for item in session.items if (task := _task_of(item)) is not None}
+    try:
+        run.fetch(list(tasks.values()))
+    except RlenvError as error:
+        if not is_worker(session.config):
+            raise pytest.UsageError(usage_text(error)) from None
+        run.fetch_problem = error
+
+
+def _task_of(item: pytest.Item) -> SelectedTask | None:
+    planned = getattr(item, "planned", None) or getattr(getattr(item, "callspec", None), "params", {}).get(
+        "rlenv_task"
+    )
+    return planned.task if isinstance(planned, Planned) else None

@@ -1,0 +1,68 @@
+"""From the environments and ids of a command line to the run's resolved environments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pytest_rlenv.agents.loading import agent_names
+from pytest_rlenv.environments.model import Environment
+from pytest_rlenv.errors import SpecError
+from pytest_rlenv.run import Run
+
+
+def resolve_command_line(
+    run: Run, specs: Sequence[str], chosen: Sequence[tuple[str, str]], *, read_metadata: bool
+) -> None:
+    """Resolve what a command line names into ``run.environments`` and ``run.chosen``.
+
+    Args:
+        run: the run to fill.
+        specs: values of ``--rlenv``.
+        chosen: positional arguments ``rlenv:ENV::rest`` as (ENV, rest); a node id printed by an earlier run
+            is one. They narrow an environment that is named already, else add it.
+        read_metadata: read the tasks' own metadata, for ``-m``.
+
+    Raises:
+        SpecError: an environment cannot be had, or an id is of none of its tasks.
+    """
+    environments = run.resolve(specs, read_metadata=read_metadata) if specs else []
+    rests: dict[str, list[str]] = {}
+    for spec, rest in chosen:
+        environment = next((found for found in environments if found.name == spec), None)
+        if environment is None:
+            environment = _resolve_named(run, spec, read_metadata)
+            same = next((found for found in environments if found.name == environment.name), None)
+            environment = same or environment
+            if same is None:
+                environments.append(environment)
+        rests.setdefault(environment.name, []).append(rest)
+    run.environments = [
+        _narrow(environment, rests.get(environment.name, []), run) for environment in environments
+    ]
+    run.chosen = {name: given for name, given in rests.items() if "" not in given}
+
+
+def _resolve_named(run: Run, spec: str, read_metadata: bool) -> Environment:
+    """Resolve ENV of a node id: local ids are relative to the rootdir, wherever pytest is called."""
+    bases = [run.identity.base, run.identity.rootdir]
+    base = next((base for base in bases if (base / spec).exists()), bases[0])
+    return run.resolve([spec], read_metadata=read_metadata, base=base)[0]
+
+
+def _narrow(environment: Environment, rests: Sequence[str], run: Run) -> Environment:
+    if not rests or "" in rests:
+        return environment
+    from pytest_rlenv.environments.selection import pick
+
+    ids = []
+    names = set(agent_names(run.settings.agent).values())
+    for rest in rests:
+        task, _, agent = rest.partition("::")
+        if agent and agent not in names:
+            raise SpecError(
+                f"not found: rlenv:{environment.name}::{rest}: agent {agent!r} is not part of this run",
+                hint=f"name it with --rlenv-agent; this run has {', '.join(sorted(names))}",
+            )
+        ids.append(task)
+    return replace(environment, tasks=pick(environment, ids))

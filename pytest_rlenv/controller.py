@@ -1,0 +1,152 @@
+"""The process that steers and reports: it resolves environments once, hands them to workers, stores results.
+
+Registered as a plugin of its own where there is no worker. It imports nothing heavy until a run uses it.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_rlenv.arguments import ARGUMENTS, PREFIX, is_active
+from pytest_rlenv.state import WORKER_INPUT, get_identity, get_run, get_settings, is_dry, worker_input
+
+if TYPE_CHECKING:
+    from pytest_rlenv.reports.aggregate import Result
+    from pytest_rlenv.reports.results import ResultsFolder
+    from pytest_rlenv.run import Run
+
+NARROWING = ("keyword", "markexpr", "lf", "deselect", "stepwise")
+"""Options of pytest's that leave fewer tasks than the controller knows of."""
+
+
+class Controller:
+    """The hooks of the process that reports."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.results: list[Result] = []
+        self._folder: ResultsFolder | None = None
+        self._unscored = False
+
+    # ---- start
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionstart(self) -> None:
+        """Resolve and pin the environments, and see that boxes can be started, before anything is."""
+        if not is_active(self.config):
+            return
+        from pytest_rlenv.errors import RlenvError
+        from pytest_rlenv.reports.messages import usage_text
+
+        try:
+            self._start(get_run(self.config))
+        except RlenvError as error:
+            raise pytest.UsageError(usage_text(error)) from None
+
+    def _start(self, run: Run) -> None:
+        from pytest_rlenv.agents.loading import load_agent
+        from pytest_rlenv.collection import wants_metadata
+        from pytest_rlenv.command_line import resolve_command_line
+
+        for agent in run.settings.agent:
+            load_agent(agent)
+        arguments = self.config.stash[ARGUMENTS]
+        resolve_command_line(
+            run, arguments.specs, arguments.chosen, read_metadata=wants_metadata(self.config)
+        )
+        if is_dry(self.config):
+            return
+        run.sandbox.check()
+        self._results_folder().clear()
+        if _is_distributed(self.config) and not any(getattr(self.config.option, o, None) for o in NARROWING):
+            run.fetch_environments()
+
+    def pytest_report_header(self) -> list[str]:
+        """Say which environments at which commit, which agents, which sandbox."""
+        if not is_active(self.config):
+            return []
+        from pytest_rlenv.reports.terminal import header_lines
+
+        run = get_run(self.config)
+        sandbox = run.settings.sandbox if is_dry(self.config) else run.sandbox.describe()
+        return header_lines(run.environments, run.settings.agent, sandbox)
+
+    # ---- workers
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Hand the run to a worker."""
+        node.workerinput[WORKER_INPUT] = worker_input(self.config)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_handlecrashitem(self, crashitem: str, report: pytest.TestReport) -> None:
+        """Make a killed worker's rollout an error, for the terminal as for JUnit, with a record."""
+        if not crashitem.startswith(PREFIX) and ".rlenv.toml::" not in crashitem:
+            return
+        from pytest_rlenv.crash import crash_record
+
+        report.when = "setup"
+        record = crash_record(crashitem, str(report.longrepr), get_run(self.config))
+        report.longrepr = (
+            f"{record['error']['type']} [{record['error']['stage']}]: {record['error']['message']}"
+        )
+        report.user_properties = [("rlenv.error", record["error"]["type"]), ("rlenv.verdict", "error")]
+        vars(report)["rlenv"] = json.dumps(record)
+
+    # ---- results
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Store a rollout as it ends."""
+        text = getattr(report, "rlenv", None)
+        if text is None:
+            return
+        from pytest_rlenv.reports.aggregate import Result
+
+        record = json.loads(text) | {"outcome": _outcome(report)}
+        self._results_folder().add(record)
+        self.results.append(Result.of(record))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Refuse a green end to a run that scored nothing; close the run's record."""
+        if self.results and session.exitstatus == pytest.ExitCode.OK:
+            scored = any(result.reward is not None for result in self.results)
+            self._unscored = not scored and not get_settings(self.config).allow_unscored
+            if self._unscored:
+                session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        if self._folder is not None:
+            self._folder.finish(int(session.exitstatus))
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Write the summary."""
+        if not self.results:
+            return
+        from pytest_rlenv.reports.terminal import write_summary
+
+        write_summary(terminalreporter, self.results, get_identity(self.config).run_dir)
+        if self._unscored:
+            terminalreporter.write_line(
+                "rlenv: no task was scored, so this run does not pass (--rlenv-allow-unscored lets it)",
+                red=True,
+            )
+
+    def _results_folder(self) -> ResultsFolder:
+        if self._folder is None:
+            from pytest_rlenv.reports.results import ResultsFolder
+
+            self._folder = ResultsFolder(get_run(self.config))
+        return self._folder
+
+
+def _is_distributed(config: pytest.Config) -> bool:
+    return getattr(config.option, "dist", "no") != "no" and bool(getattr(config.option, "tx", None))
+
+
+def _outcome(report: pytest.TestReport) -> str:
+    """Return pytest's word for how the test ended, beside our verdict on the rollout."""
+    if hasattr(report, "wasxfail"):
+        return "xfailed" if report.skipped else "xpassed"
+    return "error" if report.failed and report.when != "call" else report.outcome

@@ -1,0 +1,196 @@
+"""From a selected task and an agent to a rollout and its verdict: every error ends here, in the record."""
+
+from __future__ import annotations
+
+import errno
+import os
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pytest_rlenv.agents.protocol import Agent
+from pytest_rlenv.environments.model import Environment, TaskRef
+from pytest_rlenv.errors import DiskFull, Kind, RlenvError, Stage, TaskInvalid, Unsupported
+from pytest_rlenv.frameworks.context import RolloutContext
+from pytest_rlenv.frameworks.protocol import LoadedTask, get_framework
+from pytest_rlenv.rollout import ErrorInfo, Rollout, StageClock
+from pytest_rlenv.sandboxes.protocol import Sandbox
+from pytest_rlenv.settings import Settings
+from pytest_rlenv.verdict import Expectation, Verdict, expectation_for, judge, with_range
+
+
+@dataclass(frozen=True)
+class SelectedTask:
+    """A task of a resolved environment, as a test item holds it.
+
+    Attributes:
+        environment: where it comes from.
+        ref: which one it is.
+        expectations: expectation per agent that a ``*.rlenv.toml`` file sets, as text.
+        reward_key: the reward to judge that such a file sets.
+        threshold: the threshold that such a file sets.
+        source: name of that file, for messages.
+        problem: why its files are not on this machine.
+    """
+
+    environment: Environment
+    ref: TaskRef
+    expectations: Mapping[str, str] = field(default_factory=dict)
+    reward_key: str | None = None
+    threshold: float | None = None
+    source: str = ""
+    problem: RlenvError | None = None
+
+    @property
+    def id(self) -> str:
+        """The task's id in its environment."""
+        return self.ref.id
+
+    @property
+    def folder(self) -> Path:
+        """The task's folder on this machine."""
+        return self.environment.folder(self.ref)
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What a test item is to run.
+
+    Attributes:
+        task: the task.
+        agent: the agent as the user named it, such as ``package.module:Solver``.
+        agent_name: the agent's word in ids and records, such as ``Solver``.
+    """
+
+    task: SelectedTask
+    agent: str
+    agent_name: str
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A rollout with what was expected of it and the verdict."""
+
+    rollout: Rollout
+    expectation: Expectation
+    verdict: Verdict
+
+
+def execute(
+    selected: SelectedTask,
+    agent: Agent,
+    *,
+    agent_name: str,
+    sandbox: Sandbox,
+    settings: Settings,
+    folder: Path,
+    expectation: Expectation | None = None,
+    attempt: int = 1,
+) -> Judged:
+    """Run one rollout and judge it. Raises only what stops the whole run (Ctrl-C).
+
+    Args:
+        selected: the task; its files are on this machine.
+        agent: a fresh instance.
+        agent_name: its name in records.
+        sandbox: the maker of boxes.
+        settings: the run's settings.
+        folder: where the rollout's logs go; made here.
+        expectation: overrides every other rule.
+        attempt: number of this attempt, from 1.
+    """
+    rollout = Rollout(
+        environment=selected.environment.name,
+        revision=selected.environment.revision,
+        framework=selected.ref.framework,
+        task=selected.id,
+        agent=agent_name,
+        agent_version=agent.version,
+        model=agent.model,
+        attempt=attempt,
+        sandbox=sandbox.name,
+        reward_key=settings.reward_key or selected.reward_key,
+    )
+    default = expectation_for(
+        must_not_score=agent.must_not_score,
+        threshold=settings.threshold if selected.threshold is None else selected.threshold,
+    )
+    expected = expectation or default
+    clock = StageClock(rollout)
+    try:
+        with clock.stage(Stage.LOAD):
+            task = _load(selected)
+        rollout.task_digest = task.digest
+        for warning in task.warnings:
+            rollout.note("task-warning", warning)
+        expected = expectation or _expected(selected, task, agent, agent_name, default)
+        rollout.reward_key = expected.key or rollout.reward_key or task.reward_key
+        folder.mkdir(parents=True)
+        task.run(
+            RolloutContext(
+                agent=agent,
+                sandbox=sandbox,
+                rollout=rollout,
+                clock=clock,
+                folder=folder,
+                environ=os.environ,
+                timeout_multiplier=settings.timeout_multiplier,
+                enforce_limits=settings.limits == "enforce",
+            )
+        )
+    except Unsupported as reason:
+        rollout.skip_reason = reason.reason
+    except RlenvError as error:
+        rollout.error = ErrorInfo.of(error)
+    except OSError as error:
+        rollout.error = ErrorInfo.of(_disk_full(error)) if error.errno == errno.ENOSPC else _internal_error()
+    except Exception:
+        rollout.error = _internal_error()
+    clock.finish()
+    verdict = judge(rollout, expected)
+    rollout.error = verdict.error
+    return Judged(rollout, expected, verdict)
+
+
+def _load(selected: SelectedTask) -> LoadedTask:
+    if selected.problem is not None:
+        raise selected.problem
+    if selected.ref.problem:
+        raise TaskInvalid(selected.ref.problem)
+    return get_framework(selected.ref.framework).load(selected.folder, selected.id)
+
+
+def _expected(
+    selected: SelectedTask, task: LoadedTask, agent: Agent, agent_name: str, default: Expectation
+) -> Expectation:
+    """The most particular rule wins: the user's file, the task, the agent's class, the threshold."""
+    rules = (
+        (selected.expectations.get(agent_name), selected.source),
+        (task.expectations.get(agent_name), "the task's [metadata.rlenv.expect]"),
+        (agent.expectation, f"agent {agent_name}"),
+    )
+    for text, source in rules:
+        if text is not None:
+            return with_range(Expectation.parse(text, source=source), task.reward_range)
+    return with_range(default, task.reward_range)
+
+
+def _disk_full(error: OSError) -> DiskFull:
+    return DiskFull(
+        f"no space left on this machine: {error.filename or error}",
+        hint="free some, or send results elsewhere with --rlenv-output",
+        stage=Stage.COLLECT,
+    )
+
+
+def _internal_error() -> ErrorInfo:
+    lines = traceback.format_exc().rstrip().splitlines()
+    return ErrorInfo(
+        type="InternalError",
+        stage=Stage.LOAD,
+        kind=Kind.INFRA,
+        message=f"a fault of pytest-rlenv itself: {lines[-1]}",
+        hint="please report it, with the lines below",
+        detail="\n".join(lines[-30:]),
+    )

@@ -1,0 +1,36 @@
+"""What a framework is given to run one rollout."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_rlenv.agents.protocol import Agent
+from pytest_rlenv.rollout import Rollout, StageClock
+from pytest_rlenv.sandboxes.protocol import Sandbox
+
+
+@dataclass(frozen=True)
+class RolloutContext:
+    """One rollout's surroundings; the framework writes what happens into ``rollout``.
+
+    Attributes:
+        agent: a fresh instance for this rollout.
+        sandbox: the maker of boxes.
+        rollout: the record to fill in.
+        clock: its stage clock.
+        folder: where this rollout's logs go, on this machine; exists and is empty.
+        environ: the caller's environment, from which ``${VAR}`` templates are filled.
+        timeout_multiplier: every time limit of the task is multiplied by it.
+        enforce_limits: False drops the task's cpu and memory limits.
+    """
+
+    agent: Agent
+    sandbox: Sandbox
+    rollout: Rollout
+    clock: StageClock
+    folder: Path
+    environ: Mapping[str, str]
+    timeout_multiplier: float = 1.0
+    enforce_limits: bool = True

@@ -1,0 +1,107 @@
+"""The agent's part of a rollout: set-up and run, each within its limit, and what its end means.
+
+An agent that ran out of time, gave up or exited non-zero is judged by what it did; the reason is a note. An
+agent that broke is an error: there is nothing to judge.
+"""
+
+from __future__ import annotations
+
+import traceback
+
+from pytest_rlenv.agents.protocol import Agent, AgentContext, AgentOutcome, AgentStopped, AgentTimedOut
+from pytest_rlenv.agents.running import GRACE, LeftBehind, call_within
+from pytest_rlenv.errors import AgentFailed, RlenvError, Stage, StageTimeout, Unsupported
+from pytest_rlenv.rollout import CommandRecord, Rollout
+from pytest_rlenv.sandboxes.protocol import Box, Completed
+from pytest_rlenv.verdict import number
+
+DETAIL_LINES = 15
+"""Lines of an agent's traceback that an error keeps."""
+
+
+def prepare_agent(agent: Agent, context: AgentContext, box: Box, limit: float | None) -> None:
+    """Let the agent set itself up.
+
+    Raises:
+        StageTimeout: it did not finish within ``limit`` seconds.
+        AgentFailed: it raised; the agent never ran.
+    """
+    try:
+        call_within(lambda: agent.prepare(context), None if limit is None else limit + GRACE)
+    except (AgentTimedOut, LeftBehind):
+        context.box.revoke()
+        raise StageTimeout(
+            f"agent {agent.name}: set-up did not finish within {number(limit or 0)} s", stage=Stage.AGENT_SETUP
+        ) from None
+    except (RlenvError, Unsupported):
+        raise
+    except Exception as error:
+        raise _broke(agent, error, Stage.AGENT_SETUP) from error
+
+
+def run_agent(agent: Agent, context: AgentContext, box: Box, rollout: Rollout, limit: float | None) -> None:
+    """Let the agent act, and write how it ended into the record.
+
+    A timed-out agent is dead, with everything that it started, when this returns.
+
+    Raises:
+        AgentFailed: it raised something that is neither its time-out nor :class:`AgentStopped`.
+        SandboxFailed: the box died meanwhile.
+    """
+    try:
+        outcome = call_within(lambda: agent.run(context), None if limit is None else limit + GRACE)
+    except (AgentTimedOut, LeftBehind) as late:
+        context.box.revoke()
+        box.quiesce()
+        rollout.note("agent-timeout", f"the agent ran out of time ({number(limit or 0)} s) and was killed")
+        completed = getattr(late, "completed", None)
+        rollout.agent_command = record_of(completed) if completed else CommandRecord(timed_out=True)
+    except AgentStopped as stop:
+        rollout.note("agent-stopped", f"the agent stopped: {stop.reason}")
+    except (RlenvError, Unsupported):
+        raise
+    except Exception as error:
+        raise _broke(agent, error, Stage.AGENT) from error
+    else:
+        _write_outcome(outcome, rollout)
+    finally:
+        context.box.revoke()
+
+
+def record_of(completed: Completed) -> CommandRecord:
+    """Return the stored form of how a command ended."""
+    return CommandRecord(
+        exit_code=completed.exit_code,
+        timed_out=completed.timed_out,
+        seconds=round(completed.seconds, 4),
+        output_bytes=completed.output_bytes,
+    )
+
+
+def note_memory(completed: Completed, who: str, rollout: Rollout) -> None:
+    """Note that the box ran out of memory, which an exit code hides as often as it shows it."""
+    if completed.oom_killed:
+        rollout.note("out-of-memory", f"a process was killed for lack of memory while the {who} ran")
+
+
+def _write_outcome(outcome: AgentOutcome | None, rollout: Rollout) -> None:
+    if outcome is None:
+        return
+    rollout.usage = dict(outcome.usage)
+    if outcome.completed is not None:
+        rollout.agent_command = record_of(outcome.completed)
+        note_memory(outcome.completed, "agent", rollout)
+    elif outcome.exit_code is not None:
+        rollout.agent_command = CommandRecord(exit_code=outcome.exit_code)
+    if outcome.exit_code:
+        rollout.note("agent-exit", f"the agent exited {outcome.exit_code}")
+
+
+def _broke(agent: Agent, error: Exception, stage: Stage) -> AgentFailed:
+    lines = "".join(traceback.format_exception(error)).rstrip().splitlines()
+    return AgentFailed(
+        f"agent {agent.name} raised {type(error).__name__}: {error}",
+        hint="raise AgentStopped to end early and be judged",
+        detail="\n".join(lines[-DETAIL_LINES:]),
+        stage=stage,
+    )

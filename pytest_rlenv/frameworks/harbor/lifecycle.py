@@ -1,0 +1,168 @@
+"""One rollout of a single-step Harbor task, in Harbor's order, with a clock and a limit for every stage.
+
+build or pull, start, health check, agent set-up, agent, verifier, kill, read the reward, fetch logs, destroy.
+The solution goes in for the oracle only, the tests only after the agent has ended.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+
+from pytest_rlenv.agents.protocol import AgentBox, AgentContext
+from pytest_rlenv.errors import RlenvError, Stage, StageTimeout, Unsupported
+from pytest_rlenv.frameworks.context import RolloutContext
+from pytest_rlenv.frameworks.harbor.agent_phase import prepare_agent, run_agent
+from pytest_rlenv.frameworks.harbor.healthcheck import wait_until_healthy
+from pytest_rlenv.frameworks.harbor.logs import fetch_logs
+from pytest_rlenv.frameworks.harbor.support import network_mode, unsupported
+from pytest_rlenv.frameworks.harbor.task import HarborTask
+from pytest_rlenv.frameworks.harbor.templates import resolve_tables
+from pytest_rlenv.frameworks.harbor.verifier import read_reward, run_verifier
+from pytest_rlenv.sandboxes.protocol import Box, BoxSpec, Entry, ImageRef, ImageSpec
+
+AGENT_SETUP_TIMEOUT = 360.0
+"""Seconds for an agent to set itself up; Harbor's own limit."""
+
+SLACK = 1800.0
+"""Seconds added to a box's lifetime for transfers, health checks and slow machines."""
+
+UNLIMITED_LIFETIME = 7 * 24 * 3600.0
+"""Lifetime in seconds of a box whose agent has no time limit."""
+
+LOG_DIRS = tuple(Entry(f"logs/{name}", mode=0o777) for name in ("agent", "verifier", "artifacts"))
+
+
+class HarborRollout:
+    """One rollout of one task."""
+
+    def __init__(self, task: HarborTask, context: RolloutContext) -> None:
+        self.task = task
+        self.context = context
+        self.rollout = context.rollout
+        self.config = task.config
+        self.env: Mapping[str, Mapping[str, str]] = {}
+
+    def run(self) -> None:
+        """Run it to its end and write rewards, notes and stage times into the record.
+
+        Raises:
+            Unsupported: the task needs what is not there; nothing was started.
+            RlenvError: there is no reward, with the stage that broke.
+        """
+        self._check()
+        clock = self.context.clock
+        image = self._prepare_image()
+        box: Box | None = None
+        try:
+            with clock.stage(Stage.START):
+                box = self.context.sandbox.start(image, self._box_spec(), self._first_entries())
+            self._act_and_verify(box)
+        finally:
+            if box is not None:
+                with clock.stage(Stage.STOP):
+                    box.destroy()
+
+    def _check(self) -> None:
+        reasons = unsupported(self.task, self.context.sandbox.capabilities, enforce_limits=self.context.enforce_limits)
+        if self.context.agent.needs_solution and self.task.solution_entries() is None:
+            reasons.append(f"no reference solution for {self.context.agent.name}: solution/solve.sh is missing")
+        if reasons:
+            raise Unsupported("; ".join(reasons))
+        tables = {"environment": self.config.environment.env, "verifier": self.config.verifier.env}
+        if self.context.agent.needs_solution:
+            tables["solution"] = self.config.solution.env
+        self.env = resolve_tables(tables, self.context.environ)
+        if not self.context.enforce_limits and (self.config.environment.cpus or self.config.environment.memory_mb):
+            self.rollout.note("limits-ignored", "the task's cpu and memory limits were not enforced")
+
+    def _prepare_image(self) -> ImageRef:
+        environment = self.config.environment
+        if environment.docker_image:
+            spec = ImageSpec(name=environment.docker_image)
+        else:
+            spec = ImageSpec(context=self.task.environment_dir, slug=self.task.name)
+        with self.context.clock.stage(Stage.BUILD):
+            image = self.context.sandbox.prepare(spec, timeout=self._limit(environment.build_timeout_sec))
+        self.rollout.image = f"{image.name}@{image.id}"
+        return image
+
+    def _box_spec(self) -> BoxSpec:
+        environment = self.config.environment
+        enforce = self.context.enforce_limits
+        return BoxSpec(
+            network=network_mode(self.config),
+            cpus=environment.cpus if enforce else None,
+            memory_mb=environment.memory_mb if enforce else None,
+            env=self.env["environment"],
+            workdir=environment.workdir,
+            lifetime=self._lifetime(),
+            labels={"task": self.task.name, "environment": self.rollout.environment},
+        )
+
+    def _first_entries(self) -> Iterable[Entry]:
+        """What is in the box before its first process runs: the log folders and loose environment files."""
+        yield from LOG_DIRS
+        yield from self.task.environment_entries()
+
+    def _act_and_verify(self, box: Box) -> None:
+        clock = self.context.clock
+        try:
+            if self.config.environment.healthcheck is not None:
+                with clock.stage(Stage.HEALTHCHECK):
+                    wait_until_healthy(box, self.config.environment.healthcheck)
+            self._act(box)
+            with clock.stage(Stage.VERIFY):
+                completed = run_verifier(
+                    box,
+                    self.task,
+                    self.rollout,
+                    folder=self.context.folder,
+                    env=self.env["verifier"],
+                    timeout=self._limit(self.config.verifier.timeout_sec),
+                )
+        except Exception:
+            with clock.stage(Stage.COLLECT):
+                fetch_logs(box, self.context.folder, self.rollout)
+            raise
+        with clock.stage(Stage.COLLECT):
+            # No process is alive while the reward is read.
+            box.stop()
+            try:
+                self.rollout.rewards = read_reward(box, self.rollout, completed)
+            finally:
+                fetch_logs(box, self.context.folder, self.rollout)
+
+    def _act(self, box: Box) -> None:
+        clock, agent = self.context.clock, self.context.agent
+        logs = self.context.folder / "agent"
+        logs.mkdir(exist_ok=True)
+
+        def agent_context(limit: float | None) -> AgentContext:
+            deadline = None if limit is None else time.monotonic() + limit
+            return AgentContext(
+                instruction=self.task.instruction,
+                box=AgentBox(box, user=self.config.agent.user, env={}, cwd=None, deadline=deadline),
+                logs=logs,
+                solution=self.task.solution_entries() if agent.needs_solution else None,
+                solution_env=self.env.get("solution", {}),
+                task=self.task.name,
+                model=agent.model,
+            )
+
+        with clock.stage(Stage.AGENT_SETUP):
+            limit = self._limit(AGENT_SETUP_TIMEOUT)
+            prepare_agent(agent, agent_context(limit), box, limit)
+        with clock.stage(Stage.AGENT):
+            limit = self._limit(self.config.agent.timeout_sec)
+            run_agent(agent, agent_context(limit), box, self.rollout, limit)
+
+    def _limit(self, seconds: float | None) -> float | None:
+        return None if seconds is None else seconds * self.context.timeout_multiplier
+
+    def _lifetime(self) -> float:
+        agent = self._limit(self.config.agent.timeout_sec)
+        verifier = self._limit(self.config.verifier.timeout_sec)
+        if agent is None or verifier is None:
+            return UNLIMITED_LIFETIME
+        return agent + verifier + AGENT_SETUP_TIMEOUT * self.context.timeout_multiplier + SLACK

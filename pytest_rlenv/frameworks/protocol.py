@@ -1,0 +1,68 @@
+"""What a framework offers: it loads a task's folder into something that can be run and judged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+from pytest_rlenv.frameworks.context import RolloutContext
+
+
+class LoadedTask(Protocol):
+    """A task whose files have been read and found right."""
+
+    @property
+    def digest(self) -> str:
+        """``sha256:...`` over the task's files, by which runs are compared."""
+        ...
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What its author should know, one line each."""
+        ...
+
+    @property
+    def reward_key(self) -> str | None:
+        """The reward to judge, where the task chooses one."""
+        ...
+
+    @property
+    def reward_range(self) -> tuple[float, float] | None:
+        """The lowest and highest reward that the task declares."""
+        ...
+
+    @property
+    def expectations(self) -> Mapping[str, str]:
+        """The task's own expectation per agent, such as ``{"oracle": ">= 0.55"}``."""
+        ...
+
+    def run(self, context: RolloutContext) -> None:
+        """Run one rollout and write it into ``context.rollout``.
+
+        Raises:
+            Unsupported: the task needs what is not there.
+            RlenvError: there is no reward.
+        """
+        ...
+
+
+class Framework(Protocol):
+    """A layout of tasks."""
+
+    def load(self, folder: Path, name: str) -> LoadedTask:
+        """Read the task in ``folder``.
+
+        Raises:
+            TaskInvalid: its files are wrong.
+        """
+        ...
+
+
+def get_framework(name: str) -> Framework:
+    """Return a framework by the name that :class:`pytest_rlenv.environments.model.TaskRef` carries."""
+    if name != "harbor":
+        raise ValueError(f"unknown framework {name!r}")
+    from pytest_rlenv.frameworks.harbor.framework import HarborFramework
+
+    return HarborFramework()

@@ -1,0 +1,89 @@
+"""Users' own tests over rollouts: ``@pytest.mark.rlenv("org/repo")`` and the ``rollout`` fixture."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pytest_rlenv.agents.loading import agent_names
+from pytest_rlenv.collection import mark_name, register_marks, wants_metadata
+from pytest_rlenv.errors import RlenvError, SpecError
+from pytest_rlenv.execution import Planned, SelectedTask
+from pytest_rlenv.reports.messages import usage_text
+from pytest_rlenv.rlenv_file import RlenvFile
+from pytest_rlenv.state import get_run
+
+FIXTURES = ("rollout", "rlenv_task", "rlenv_agent", "rlenv_sandbox", "rlenv_expectation")
+
+
+def parametrize(metafunc: pytest.Metafunc) -> None:
+    """Run a marked test once for each task and agent.
+
+    A mark on a whole module or class counts only for the tests that use one of our fixtures.
+    """
+    own = any(mark.name == "rlenv" for mark in metafunc.definition.own_markers)
+    if not own and not set(FIXTURES) & set(metafunc.fixturenames):
+        return
+    mark = metafunc.definition.get_closest_marker("rlenv")
+    assert mark is not None
+    try:
+        plans = _plans(metafunc.config, mark)
+    except RlenvError as error:
+        raise pytest.Collector.CollectError(usage_text(error)) from None
+    # Before pytest 9, the closure leaves out what an overridden fixture asks for.
+    if "rlenv_task" not in metafunc.fixturenames:
+        metafunc.fixturenames.append("rlenv_task")
+    several = len({plan.agent for plan in plans}) > 1
+    metafunc.parametrize(
+        "rlenv_task",
+        [pytest.param(plan, marks=_marks(plan)) for plan in plans],
+        indirect=True,
+        ids=[f"{plan.task.id}-{plan.agent_name}" if several else plan.task.id for plan in plans],
+    )
+
+
+def _plans(config: pytest.Config, mark: pytest.Mark) -> list[Planned]:
+    asked = _asked(mark)
+    run = get_run(config)
+    settings = asked.settings(run.settings, over_command_line=True)
+    environment = run.resolve_once(
+        asked.repo, read_metadata=wants_metadata(config), base=config.rootpath, settings=settings
+    )
+    tasks = [
+        SelectedTask(
+            environment,
+            ref,
+            expectations=asked.expect,
+            reward_key=asked.reward_key,
+            threshold=asked.threshold,
+            source="the test's mark",
+        )
+        for ref in environment.tasks
+    ]
+    register_marks(config, tasks)
+    return [
+        Planned(task, agent, name) for task in tasks for agent, name in agent_names(settings.agent).items()
+    ]
+
+
+def _asked(mark: pytest.Mark) -> RlenvFile:
+    """Read the mark: the same words as in a ``*.rlenv.toml`` file."""
+    from pydantic import ValidationError
+
+    keywords: dict[str, Any] = dict(mark.kwargs)
+    if len(mark.args) == 1:
+        keywords["repo"] = mark.args[0]
+    try:
+        return RlenvFile.model_validate(keywords)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"])
+        raise SpecError(
+            f"@pytest.mark.rlenv: {field}: {first['msg'].lower()}",
+            hint='write @pytest.mark.rlenv("org/repo", agent="oracle", task="hello-*")',
+        ) from error
+
+
+def _marks(plan: Planned) -> list[pytest.MarkDecorator]:
+    return [getattr(pytest.mark, mark_name(tag)) for tag in plan.task.ref.tags]

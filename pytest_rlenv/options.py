@@ -1,0 +1,143 @@
+"""Every option in one table: command line, environment variable and ini value, and who of them wins.
+
+The command line beats the environment, which beats the ini file, which beats the default. The table is read
+at every pytest start, so it is plain data; :mod:`pytest_rlenv.settings` turns the values into checked ones.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    import pytest
+
+
+class Option(NamedTuple):
+    """One row of the table.
+
+    Attributes:
+        name: the setting's name; the flag is ``--rlenv-name``, the ini key ``rlenv_name``, the variable
+            ``RLENV_NAME``.
+        help: what it does, in a line.
+        metavar: the word for the value; ``None`` is a switch.
+        many: it may be given several times (on the command line) or as a list (ini; comma or space in the
+            environment).
+        alias: a second, shorter flag. Left out when another plugin owns it.
+        choices: the only values allowed.
+        flag: the flag, where it is not ``--rlenv-name``.
+        ini: the ini key, where it is not ``rlenv_name``.
+        env: False where a variable in the environment would surprise.
+    """
+
+    name: str
+    help: str
+    metavar: str | None = None
+    many: bool = False
+    alias: str | None = None
+    choices: tuple[str, ...] = ()
+    flag: str | None = None
+    ini: str | None = None
+    env: bool = True
+
+    @property
+    def dest(self) -> str:
+        """Name of the parsed value in ``config.option``."""
+        return f"rlenv_{self.name}"
+
+    @property
+    def ini_key(self) -> str:
+        """The ini key."""
+        return self.ini or f"rlenv_{self.name}"
+
+    @property
+    def cli_flag(self) -> str:
+        """The flag on the command line."""
+        return self.flag or "--rlenv-" + self.name.replace("_", "-")
+
+    @property
+    def variable(self) -> str:
+        """The environment variable."""
+        return f"RLENV_{self.name.upper()}"
+
+
+OPTIONS: tuple[Option, ...] = (
+    Option(
+        "repos",
+        "environment whose tasks become test items: org/repo[@rev][/folder], hf://..., a Hub URL or a local "
+        "folder. May be repeated. The ini key rlenv_repos acts like testpaths.",
+        "SPEC",
+        many=True,
+        flag="--rlenv",
+        env=False,
+    ),
+    Option(
+        "agent",
+        "agents to run, separated by commas: oracle, nop, or your own as module:Class (default: oracle)",
+        "NAMES",
+        many=True,
+        alias="--agent",
+    ),
+    Option("model", "model for agents that use one, as provider/name", "MODEL", alias="--model"),
+    Option("task", "run only tasks whose id matches this glob; may be repeated", "GLOB", many=True),
+    Option("exclude_task", "leave out tasks whose id matches this glob; may be repeated", "GLOB", many=True),
+    Option("limit", "run at most N tasks of each environment, the first by id", "N"),
+    Option("dataset", "take the tasks from this entry of the environment's registry.json", "NAME[@VERSION]"),
+    Option("threshold", "reward that an agent must reach, and that nop must stay below (default: 1.0)", "R"),
+    Option("reward_key", "the reward to judge where a verifier gives several (default: reward)", "KEY"),
+    Option("sandbox", "where rollouts run: docker, or your own as module:Class (default: docker)", "NAME"),
+    Option("output", "folder for results and logs (default: .rlenv/<run>)", "DIR"),
+    Option("timeout_multiplier", "multiply the tasks' time limits by X (default: 1)", "X"),
+    Option(
+        "limits",
+        "enforce the tasks' cpu and memory limits, or ignore them (default: enforce)",
+        "WHAT",
+        choices=("enforce", "ignore"),
+    ),
+    Option("allow_unscored", "let a run exit 0 though it selected tasks and scored none of them"),
+)
+"""The one table. ``--help``, the ini keys, the variables and the docs come from it."""
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Register the table's flags and ini keys with pytest."""
+    group = parser.getgroup("rlenv", "tasks of RL environments as test items")
+    for option in OPTIONS:
+        keywords: dict[str, Any] = {"dest": option.dest, "default": None, "help": option.help}
+        if option.metavar is None:
+            keywords["action"] = "store_true"
+        else:
+            keywords |= {"action": "append" if option.many else "store", "metavar": option.metavar}
+        if option.choices:
+            keywords["choices"] = option.choices
+        try:
+            group.addoption(*filter(None, [option.cli_flag, option.alias]), **keywords)
+        except ValueError:  # another plugin owns the short name
+            group.addoption(option.cli_flag, **keywords)
+        ini_type: Any = "bool" if option.metavar is None else "linelist" if option.many else "string"
+        parser.addini(option.ini_key, option.help, type=ini_type, default=None)
+
+
+class Value(NamedTuple):
+    """A value as the user gave it, and where: ``--rlenv-limit``, ``env RLENV_LIMIT``, ``ini rlenv_limit``."""
+
+    raw: Any
+    source: str
+
+
+def read_options(config: pytest.Config, environ: Mapping[str, str] | None = None) -> dict[str, Value]:
+    """Return the options that were given anywhere, by name; the strongest source wins."""
+    environ = os.environ if environ is None else environ
+    found: dict[str, Value] = {}
+    for option in OPTIONS:
+        from_cli = getattr(config.option, option.dest, None)
+        from_env = environ.get(option.variable) if option.env else None
+        from_ini = config.getini(option.ini_key)
+        if from_cli is not None:
+            found[option.name] = Value(from_cli, option.cli_flag)
+        elif from_env:
+            found[option.name] = Value(from_env, f"env {option.variable}")
+        elif from_ini not in (None, "", []):
+            found[option.name] = Value(from_ini, f"ini {option.ini_key}")
+    return found

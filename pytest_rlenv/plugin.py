@@ -1,0 +1,100 @@
+"""pytest's hooks, each a line or two: options, collection, reporting. The logic is elsewhere.
+
+Imported at every pytest start, so this module imports nothing but pytest and the option table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from pytest_rlenv.arguments import is_active, take_arguments
+from pytest_rlenv.options import add_options
+from pytest_rlenv.state import RECORD, RUN, is_worker
+
+MARKS = (
+    "rlenv(repo, agent=..., task=...): run this test, which takes `rollout`, once for each task",
+    "rlenv_task(agent, framework, ...): set on each rollout's item, with its task's metadata",
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Register the option table."""
+    add_options(parser)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Register marks, fixtures and the controller; take our arguments out of pytest's."""
+    from pytest_rlenv import fixtures
+
+    for mark in MARKS:
+        config.addinivalue_line("markers", mark)
+    config.pluginmanager.register(fixtures, "rlenv-fixtures")
+    if take_arguments(config):
+        from pytest_rlenv.signals import end_on_sigterm
+
+        end_on_sigterm()
+    if not is_worker(config):
+        from pytest_rlenv.controller import Controller
+
+        config.pluginmanager.register(Controller(config), "rlenv-controller")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Add a virtual module per environment to what pytest's arguments produced."""
+    report = yield
+    if isinstance(collector, pytest.Session) and is_active(collector.config) and report.passed:
+        from pytest_rlenv.collection import environment_nodes
+
+        report.result = [*report.result, *environment_nodes(collector, report.result)]
+    return report
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """Collect ``*.rlenv.toml``."""
+    if not file_path.name.endswith(".rlenv.toml"):
+        return None
+    from pytest_rlenv.collection import FileNode
+
+    node: pytest.Collector = FileNode.from_parent(parent, path=file_path)
+    return node
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test that is marked with ``rlenv`` once for each task."""
+    if metafunc.definition.get_closest_marker("rlenv") is not None:
+        from pytest_rlenv.marked import parametrize
+
+        parametrize(metafunc)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Bring the files of the selected tasks here, all in one go."""
+    if RUN in session.config.stash:
+        from pytest_rlenv.collection import fetch_selected
+
+        fetch_selected(session)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Hand the rollout's record to the report that decides the item."""
+    report = yield
+    if RECORD in item.stash and (report.when == "call" or not report.passed):
+        vars(report)["rlenv"] = item.stash[RECORD]
+        del item.stash[RECORD]
+    return report
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Let go of the sandbox."""
+    if RUN in config.stash:
+        config.stash[RUN].close()

@@ -1,0 +1,93 @@
+"""``results.jsonl`` and ``run.json``: the stored truth of a run, written as it happens."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from typing import Any
+
+from pytest_rlenv._version import __version__
+from pytest_rlenv.environments.model import Environment
+from pytest_rlenv.rollout import SCHEMA_VERSION
+from pytest_rlenv.run import Run, clear_earlier_run, machine
+
+
+class ResultsFolder:
+    """The folder of one run, written by the controller alone.
+
+    Each line of ``results.jsonl`` is flushed as its rollout ends, so a killed run leaves what it had.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self.path = run.identity.run_dir
+        self._session = run.identity.session
+        self._environments: dict[str, dict[str, Any]] = {e.name: _facts(e) for e in run.environments}
+        self._facts: dict[str, Any] = {
+            "schema_version": SCHEMA_VERSION,
+            "run": self._session,
+            "started_at": _now(),
+            "finished_at": None,
+            "pytest_rlenv": __version__,
+            "settings": run.settings.model_dump(mode="json", exclude={"sources"}),
+            "machine": machine(),
+        }
+        self._started = False
+
+    def clear(self) -> None:
+        """Remove what an earlier run left in the same folder, and begin."""
+        clear_earlier_run(self.path)
+        self._start()
+
+    def _start(self) -> None:
+        if self._started:
+            return
+        self._started = True
+        self.path.mkdir(parents=True, exist_ok=True)
+        if self.path.parent.name == ".rlenv":
+            (self.path.parent / ".gitignore").write_text("*\n")
+        self._write_facts()
+        (self.path / "results.jsonl").touch()
+
+    def add(self, record: Mapping[str, Any]) -> None:
+        """Append one rollout's record, and leave it in the rollout's own folder too."""
+        self._start()
+        text = json.dumps({"run": self._session, **record}, ensure_ascii=False, allow_nan=False)
+        with (self.path / "results.jsonl").open("a", encoding="utf-8") as file:
+            file.write(text + "\n")
+        folder = self.path / str(record["logs"]) if record.get("logs") else None
+        if folder is not None and folder.is_dir():
+            (folder / "result.json").write_text(text + "\n", encoding="utf-8")
+        if record["environment"] not in self._environments:  # one that a mark or a file named
+            self._environments[record["environment"]] = {
+                "name": record["environment"],
+                "revision": record.get("revision"),
+            }
+            self._write_facts()
+
+    def finish(self, exit_code: int) -> None:
+        """Write the end into ``run.json``."""
+        if self._started:
+            self._facts |= {"finished_at": _now(), "exit_code": int(exit_code)}
+            self._write_facts()
+
+    def _write_facts(self) -> None:
+        facts = self._facts | {"environments": list(self._environments.values())}
+        partial = self.path / ".run.json.part"
+        partial.write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        partial.replace(self.path / "run.json")
+
+
+def _facts(environment: Environment) -> dict[str, Any]:
+    return {
+        "name": environment.name,
+        "source": environment.source,
+        "revision": environment.revision,
+        "requested_revision": environment.requested_revision,
+        "tasks_found": environment.found,
+        "tasks_selected": len(environment.tasks),
+    }
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")

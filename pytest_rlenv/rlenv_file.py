@@ -1,0 +1,82 @@
+"""``*.rlenv.toml``: an environment with its agents and expectations, as a test file in one's own tree.
+
+repo = "org/repo@v1"          # or a folder, relative to this file
+agent = ["oracle", "nop"]
+task = ["hello-*"]
+threshold = 0.9
+
+[expect]
+oracle = ">= 0.55"
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from pytest_rlenv.errors import SpecError
+from pytest_rlenv.settings import Agents, Finite, Settings, Words
+from pytest_rlenv.verdict import Expectation
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+class RlenvFile(BaseModel):
+    """The contents of the file. Keys mean what the options of the same name mean."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    repo: str
+    agent: Agents | None = None
+    task: Words | None = None
+    exclude_task: Words | None = None
+    limit: Annotated[int, Field(ge=1)] | None = None
+    dataset: str | None = None
+    threshold: Finite | None = None
+    reward_key: str | None = None
+    expect: dict[str, str] = Field(default_factory=dict)
+    """Expectation per agent, such as ``{"oracle": ">= 0.55"}``."""
+
+    def settings(self, given: Settings, *, over_command_line: bool = False) -> Settings:
+        """Return the run's settings with what this file sets.
+
+        Args:
+            given: the run's settings.
+            over_command_line: False for a file, so that it can be run with another agent: what was given on
+                the command line or in the environment is stronger. True for a test's mark. What was given in
+                the ini file is weaker than both.
+        """
+        own = self.model_dump(exclude={"repo", "expect", "threshold", "reward_key"}, exclude_none=True)
+        if not over_command_line:
+            own = {
+                name: value for name, value in own.items() if given.sources.get(name, "ini").startswith("ini")
+            }
+        return given.model_copy(update=own)
+
+
+def read_rlenv_file(path: Path) -> RlenvFile:
+    """Read and check a file.
+
+    Raises:
+        SpecError: naming the file, the field and the value.
+    """
+    try:
+        found = RlenvFile.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SpecError(f"{path.name}: {error}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"])
+        raise SpecError(
+            f"{path.name}: {field} = {first['input']!r}: {first['msg'].lower()}",
+            hint=f"known keys: {', '.join(RlenvFile.model_fields)}",
+        ) from error
+    for agent, text in found.expect.items():
+        Expectation.parse(text, source=f"{path.name}: expect.{agent}")
+    return found

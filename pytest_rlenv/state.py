@@ -1,0 +1,114 @@
+"""What the plugin keeps on pytest's config and items: the stash keys, and the run of a config."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pytest_rlenv.identity import Identity
+    from pytest_rlenv.run import Run
+    from pytest_rlenv.settings import Settings
+
+RUN: pytest.StashKey[Run] = pytest.StashKey()
+IDENTITY: pytest.StashKey[Identity] = pytest.StashKey()
+SETTINGS: pytest.StashKey[Settings] = pytest.StashKey()
+RECORD: pytest.StashKey[str] = pytest.StashKey()
+"""On an item: the JSON record of its last rollout, not yet handed to a report."""
+
+WORKER_INPUT = "rlenv"
+"""Key of what the controller hands to a worker."""
+
+
+def is_worker(config: pytest.Config) -> bool:
+    """Return whether this process is an xdist worker."""
+    return hasattr(config, "workerinput")
+
+
+def is_dry(config: pytest.Config) -> bool:
+    """Return whether this run only lists or plans: nothing is fetched, started or written."""
+    option = config.option
+    return bool(
+        option.collectonly
+        or getattr(option, "setupplan", False)
+        or getattr(option, "show_fixtures_per_test", False)
+        or getattr(option, "showfixtures", False)
+    )
+
+
+def get_settings(config: pytest.Config) -> Settings:
+    """Return the checked settings.
+
+    Raises:
+        SpecError: an option's value is wrong.
+    """
+    if SETTINGS not in config.stash:
+        from pytest_rlenv.options import read_options
+        from pytest_rlenv.settings import load_settings
+
+        config.stash[SETTINGS] = load_settings(read_options(config))
+    return config.stash[SETTINGS]
+
+
+def get_identity(config: pytest.Config) -> Identity:
+    """Return the run's identity: made by the controller, read by workers."""
+    if IDENTITY not in config.stash:
+        from pytest_rlenv.identity import Identity
+        from pytest_rlenv.options import read_options
+
+        if given := _given(config):
+            paths = {name: Path(given["identity"][name]) for name in ("run_dir", "rootdir", "base")}
+            config.stash[IDENTITY] = Identity(session=given["identity"]["session"], **paths)
+        else:
+            output = read_options(config).get("output")
+            config.stash[IDENTITY] = Identity.new(
+                rootdir=config.rootpath,
+                base=config.invocation_params.dir,
+                output=str(output.raw) if output else None,
+            )
+    return config.stash[IDENTITY]
+
+
+def get_run(config: pytest.Config) -> Run:
+    """Return this process's run, made at first use.
+
+    Raises:
+        SpecError: an option's value is wrong.
+    """
+    if RUN not in config.stash:
+        from pytest_rlenv.environments.model import loads
+        from pytest_rlenv.identity import MAIN
+        from pytest_rlenv.run import Run
+
+        worker = getattr(config, "workerinput", {}).get("workerid", MAIN)
+        run = Run(get_identity(config), get_settings(config), worker=worker)
+        if given := _given(config):
+            run.environments = loads(given["environments"])
+            run.chosen = given["chosen"]
+        config.stash[RUN] = run
+    return config.stash[RUN]
+
+
+def worker_input(config: pytest.Config) -> str:
+    """Return what a worker needs to be part of this run, as text."""
+    from pytest_rlenv.environments.model import dumps
+
+    run = config.stash.get(RUN, None)
+    return json.dumps(
+        {
+            "identity": {name: str(value) for name, value in asdict(get_identity(config)).items()},
+            "environments": dumps(run.environments if run else []),
+            "chosen": run.chosen if run else {},
+        }
+    )
+
+
+def _given(config: pytest.Config) -> dict[str, Any] | None:
+    """Return what the controller handed to this worker; ``None`` elsewhere."""
+    text = getattr(config, "workerinput", {}).get(WORKER_INPUT)
+    found: dict[str, Any] | None = json.loads(text) if text else None
+    return found

@@ -1,0 +1,25 @@
+"""Bytes of unknown origin as text that people, JSON and XML can take."""
+
+from __future__ import annotations
+
+import re
+
+TAIL_LINES = 20
+TAIL_CHARS = 2000
+
+# What XML 1.0 cannot hold, and escape sequences that would paint the reader's terminal.
+_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[@-Z\\-_])")
+_UNSAFE = re.compile(r"[^\t\n\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def decode(data: bytes) -> str:
+    """Return bytes as safe text: bytes that are not UTF-8 and characters illegal in XML become U+FFFD."""
+    text = data.decode("utf-8", errors="replace").replace("\r\n", "\n").replace("\r", "\n")
+    return _UNSAFE.sub("\ufffd", _ANSI.sub("", text))
+
+
+def tail(text: str, *, lines: int = TAIL_LINES, chars: int = TAIL_CHARS) -> str:
+    """Return the end of a text: at most ``lines`` lines and ``chars`` characters, marked where it was cut."""
+    text = text.strip("\n")
+    kept = "\n".join(text.splitlines()[-lines:])[-chars:]
+    return kept if kept == text else f"[... {len(text) - len(kept)} characters cut]\n{kept}"

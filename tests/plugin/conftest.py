@@ -1,0 +1,35 @@
+"""A project whose environment runs in the scripted sandbox."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.project import Project
+
+TESTS = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Project:
+    monkeypatch.setenv("PYTHONPATH", f"{TESTS}:{pytester.path}")
+    monkeypatch.setenv("RLENV_CACHE", str(pytester.path / "cache"))
+    monkeypatch.setenv("SCRIPTED_DIR", str(pytester.path / "scripted"))
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    pytester.makeini("[pytest]\n")
+    return Project(pytester)
+
+
+@pytest.fixture
+def six(project: Project) -> Project:
+    """Four tasks that pass, one with a low reward, one without a reward."""
+    judge = "# scripted: reward-if=/app/answer"
+    project.tasks(
+        task_00000=judge,
+        task_00001=judge,
+        task_00002="# scripted: reward=0.25",
+        task_00003=judge,
+        task_00004=judge,
+    )
+    project.tasks(task_00005="# scripted: print=judged")
+    return project
