@@ -28,6 +28,7 @@ class Controller:
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
         self.results: list[Result] = []
+        self._crashed: set[str] = set()
         self._folder: ResultsFolder | None = None
         self._unscored = False
 
@@ -89,6 +90,7 @@ class Controller:
         from pytest_rlenv.crash import crash_record
 
         report.when = "setup"
+        self._crashed.add(crashitem)
         record = crash_record(crashitem, str(report.longrepr), get_run(self.config))
         report.longrepr = (
             f"{record['error']['type']} [{record['error']['stage']}]: {record['error']['message']}"
@@ -98,6 +100,7 @@ class Controller:
 
     # ---- results
 
+    @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Store a rollout as it ends."""
         text = getattr(report, "rlenv", None)
@@ -108,6 +111,23 @@ class Controller:
         record = json.loads(text) | {"outcome": _outcome(report)}
         self._results_folder().add(record)
         self.results.append(Result.of(record))
+        if report.nodeid in self._crashed:
+            self._crashed.discard(report.nodeid)
+            self._tear_down_crashed(report)
+
+    def _tear_down_crashed(self, report: pytest.TestReport) -> None:
+        """Send the teardown report that a dead worker never will: JUnit writes properties at teardown."""
+        end = pytest.TestReport(
+            nodeid=report.nodeid,
+            location=report.location,
+            keywords={},
+            outcome="passed",
+            longrepr=None,
+            when="teardown",
+            user_properties=report.user_properties,
+        )
+        vars(end)["node"] = getattr(report, "node", None)
+        self.config.hook.pytest_runtest_logreport(report=end)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pytest_rlenv.arguments import PREFIX
-from pytest_rlenv.errors import Interrupted
+from pytest_rlenv.errors import WorkerDied
 from pytest_rlenv.rollout import ErrorInfo, Rollout
 from pytest_rlenv.run import Run
 from pytest_rlenv.verdict import Outcome
@@ -23,7 +23,7 @@ def crash_record(nodeid: str, what: str, run: Run) -> dict[str, Any]:
     environment = where.removeprefix(PREFIX)
     known = next((found for found in run.environments if found.name == environment), None)
     ref = next((found for found in known.tasks if found.id == task), None) if known else None
-    error = Interrupted(
+    error = WorkerDied(
         f"{what}: its rollout has no result",
         hint="was the process killed for lack of memory, or by a time limit? Its containers are removed",
     )

@@ -37,6 +37,8 @@ class Stage(str, Enum):
     VERIFY = "verify"
     COLLECT = "collect"
     STOP = "stop"
+    WORKER = "worker"
+    """At an unknown moment: the process that would know is gone."""
 
 
 class RlenvError(Exception):
@@ -159,8 +161,10 @@ class VerifierTimeout(StageTimeout):
     default_stage = Stage.VERIFY
 
 
-class Interrupted(RlenvError):
-    """The run was stopped (Ctrl-C, SIGTERM, a worker's death) while this rollout was under way."""
+class WorkerDied(RlenvError):
+    """The process that ran this rollout was killed under it."""
+
+    default_stage = Stage.WORKER
 
 
 class Unsupported(Exception):

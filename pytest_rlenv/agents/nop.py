@@ -12,6 +12,7 @@ class NopAgent(Agent):
     name = "nop"
     version = __version__
     must_not_score = True
+    uses_task_tools = False
 
     def run(self, context: AgentContext) -> None:
         """Do nothing."""

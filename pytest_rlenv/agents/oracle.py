@@ -18,6 +18,7 @@ class OracleAgent(Agent):
     name = "oracle"
     version = __version__
     needs_solution = True
+    uses_task_tools = False
 
     def run(self, context: AgentContext) -> AgentOutcome:
         """Run the solution."""

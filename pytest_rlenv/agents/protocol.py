@@ -178,8 +178,16 @@ class Agent(ABC):
     expectation: ClassVar[str | None] = None
     """What its reward must be, such as ``>= 0.55``, where neither file nor task says."""
 
+    uses_task_tools: ClassVar[bool] = True
+    """False for an agent that has no use for a task's MCP servers, skills and earlier trajectory."""
+
     def __init__(self, model: str | None = None) -> None:
         self.model = model
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        if "name" not in cls.__dict__:
+            cls.name = cls.__name__
 
     def prepare(self, context: AgentContext) -> None:  # noqa: B027 - most agents need nothing
         """Set up in the box, on a clock of its own. An exception here is an error: the agent never ran."""

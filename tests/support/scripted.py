@@ -1,4 +1,4 @@
-"""A sandbox that acts out directives in the scripts instead of running them: fast, and can do what it is told.
+"""A sandbox that acts out directives in the scripts instead of running them: fast, and does as it is told.
 
     # scripted: touch=/app/answer      (write a file)
     # scripted: reward=0.4             (write reward.txt)

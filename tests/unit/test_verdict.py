@@ -103,7 +103,7 @@ def test_expectations_are_read(text: str, operator: str, value: float, key: str 
 
 @pytest.mark.parametrize("text", ["", "0.5", ">= high", ">= nan", ">= inf", "=> 1", ">= 1 2", "!= 1"])
 def test_what_is_no_expectation_is_refused(text: str) -> None:
-    with pytest.raises(SpecError, match="here: .* is not an expectation"):
+    with pytest.raises(SpecError, match="is not an expectation"):
         Expectation.parse(text, source="here")
 
 

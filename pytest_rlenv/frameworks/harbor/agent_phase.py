@@ -7,6 +7,7 @@ agent that broke is an error: there is nothing to judge.
 from __future__ import annotations
 
 import traceback
+from types import TracebackType
 
 from pytest_rlenv.agents.protocol import Agent, AgentContext, AgentOutcome, AgentStopped, AgentTimedOut
 from pytest_rlenv.agents.running import GRACE, LeftBehind, call_within
@@ -31,7 +32,8 @@ def prepare_agent(agent: Agent, context: AgentContext, box: Box, limit: float | 
     except (AgentTimedOut, LeftBehind):
         context.box.revoke()
         raise StageTimeout(
-            f"agent {agent.name}: set-up did not finish within {number(limit or 0)} s", stage=Stage.AGENT_SETUP
+            f"agent {agent.name}: set-up did not finish within {number(limit or 0)} s",
+            stage=Stage.AGENT_SETUP,
         ) from None
     except (RlenvError, Unsupported):
         raise
@@ -97,8 +99,18 @@ def _write_outcome(outcome: AgentOutcome | None, rollout: Rollout) -> None:
         rollout.note("agent-exit", f"the agent exited {outcome.exit_code}")
 
 
+def _own_frames(error: Exception) -> TracebackType | None:
+    """Return the traceback from the agent's own code on: ours says nothing to its author."""
+    frames = error.__traceback__
+    while frames is not None and frames.tb_frame.f_globals.get("__name__", "").startswith("pytest_rlenv."):
+        frames = frames.tb_next
+    return frames
+
+
 def _broke(agent: Agent, error: Exception, stage: Stage) -> AgentFailed:
-    lines = "".join(traceback.format_exception(error)).rstrip().splitlines()
+    lines = (
+        "".join(traceback.format_exception(error.with_traceback(_own_frames(error)))).rstrip().splitlines()
+    )
     return AgentFailed(
         f"agent {agent.name} raised {type(error).__name__}: {error}",
         hint="raise AgentStopped to end early and be judged",
