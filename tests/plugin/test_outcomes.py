@@ -3,18 +3,9 @@
 from __future__ import annotations
 
 import json
-import xml.etree.ElementTree as ET
 
 import pytest
-from support.project import Project, outcomes, properties
-
-
-def child(case: ET.Element) -> str:
-    """Return the verdict that a JUnit consumer reads."""
-    for name, verdict in (("error", "error"), ("failure", "failed"), ("skipped", "skipped")):
-        if case.find(name) is not None:
-            return verdict
-    return "passed"
+from support.project import Project, outcomes, properties, verdict_of
 
 
 @pytest.mark.parametrize(
@@ -45,7 +36,7 @@ def test_a_verdict_is_the_same_everywhere(
 ) -> None:
     project.task("it", test=body, config="[verifier]\ntimeout_sec = 0.2\n")
     case = project.junit("--agent", agent, *workers)["it"]
-    assert child(case) == verdict
+    assert verdict_of(case)[0] == verdict
     assert properties(case).get("rlenv.reward") == reward
     assert properties(case)["rlenv.verdict"] == verdict
     if words:
@@ -83,7 +74,7 @@ def test_the_record_says_what_ran(project: Project) -> None:
 def test_the_solutions_exit_code_is_a_note(project: Project) -> None:
     project.task("it", solve="# scripted: touch=/app/answer\n# scripted: exit=3")
     case = project.junit()["it"]
-    assert child(case) == "passed"
+    assert verdict_of(case)[0] == "passed"
     assert "exited 3" in properties(case)["rlenv.note.agent-exit"]
 
 
@@ -91,7 +82,7 @@ def test_a_timed_out_agent_is_judged_by_what_it_did(project: Project) -> None:
     solve = "# scripted: touch=/app/answer\n# scripted: hang"
     project.task("it", solve=solve, config="[agent]\ntimeout_sec = 0.2\n")
     case = project.junit()["it"]
-    assert child(case) == "passed"
+    assert verdict_of(case)[0] == "passed"
     assert "ran out of time" in properties(case)["rlenv.note.agent-timeout"]
 
 
@@ -133,7 +124,7 @@ def test_a_broken_task_is_an_item_that_errors(project: Project) -> None:
     project.task("no-test", test=None)
     project.task("build-fails", dockerfile="FROM x\nRUN build-fails\n")
     cases = project.junit("-n2")
-    assert {name: child(case) for name, case in cases.items()} == {
+    assert {name: verdict_of(case)[0] for name, case in cases.items()} == {
         "good": "passed",
         "bad-toml": "error",
         "bad-field": "error",
@@ -150,7 +141,7 @@ def test_expectations_of_task_file_and_agent(project: Project) -> None:
     project.task("bar-missed", test="# scripted: reward=0.5", config=own)
     project.task("out-of-range", test="# scripted: reward=1.5", config=own)
     cases = project.junit()
-    assert {name: child(case) for name, case in cases.items()} == {
+    assert {name: verdict_of(case)[0] for name, case in cases.items()} == {
         "low-bar": "passed",
         "bar-missed": "failed",
         "out-of-range": "error",

@@ -67,3 +67,12 @@ def outcomes(result: pytest.RunResult) -> dict[str, int]:
     """Return how many tests ended in which way."""
     words = ("passed", "failed", "errors", "skipped", "xfailed", "xpassed")
     return {word: count for word, count in result.parseoutcomes().items() if word in words}
+
+
+def verdict_of(case: ET.Element) -> tuple[str, str]:
+    """Return the verdict that a JUnit consumer reads, and its text."""
+    for name, verdict in (("error", "error"), ("failure", "failed"), ("skipped", "skipped")):
+        found = case.find(name)
+        if found is not None:
+            return verdict, (found.get("message") or "") + (found.text or "")
+    return "passed", ""

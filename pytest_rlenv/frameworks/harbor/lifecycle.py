@@ -15,7 +15,7 @@ from pytest_rlenv.frameworks.context import RolloutContext
 from pytest_rlenv.frameworks.harbor.agent_phase import prepare_agent, run_agent
 from pytest_rlenv.frameworks.harbor.healthcheck import wait_until_healthy
 from pytest_rlenv.frameworks.harbor.logs import fetch_logs
-from pytest_rlenv.frameworks.harbor.support import network_mode, unsupported
+from pytest_rlenv.frameworks.harbor.support import network_mode, notes, unsupported
 from pytest_rlenv.frameworks.harbor.task import HarborTask
 from pytest_rlenv.frameworks.harbor.templates import resolve_tables
 from pytest_rlenv.frameworks.harbor.verifier import read_reward, run_verifier
@@ -64,16 +64,26 @@ class HarborRollout:
                     box.destroy()
 
     def _check(self) -> None:
-        reasons = unsupported(self.task, self.context.sandbox.capabilities, enforce_limits=self.context.enforce_limits)
-        if self.context.agent.needs_solution and self.task.solution_entries() is None:
-            reasons.append(f"no reference solution for {self.context.agent.name}: solution/solve.sh is missing")
+        agent = self.context.agent
+        reasons = unsupported(
+            self.task,
+            self.context.sandbox.capabilities,
+            agent_has_tools=agent.uses_task_tools,
+            enforce_limits=self.context.enforce_limits,
+        )
+        if not reasons and agent.needs_solution and self.task.solution_entries() is None:
+            reasons = [f"no reference solution for {agent.name}: solution/solve.sh is missing"]
         if reasons:
             raise Unsupported("; ".join(reasons))
+        for code, text in notes(self.task):
+            self.rollout.note(code, text)
         tables = {"environment": self.config.environment.env, "verifier": self.config.verifier.env}
-        if self.context.agent.needs_solution:
+        if agent.needs_solution:
             tables["solution"] = self.config.solution.env
         self.env = resolve_tables(tables, self.context.environ)
-        if not self.context.enforce_limits and (self.config.environment.cpus or self.config.environment.memory_mb):
+        if not self.context.enforce_limits and (
+            self.config.environment.cpus or self.config.environment.memory_mb
+        ):
             self.rollout.note("limits-ignored", "the task's cpu and memory limits were not enforced")
 
     def _prepare_image(self) -> ImageRef:
