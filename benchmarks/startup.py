@@ -2,8 +2,8 @@
 
     python benchmarks/startup.py [rounds]
 
-Prints a Markdown table. CPU seconds (user + system) of the child, median over the rounds; "with" and "without" differ
-by `-p no:rlenv` alone.
+Prints a Markdown table. CPU seconds (user + system) of the child, median over the rounds; "with" and
+"without" differ by `-p no:rlenv` alone.
 """
 
 from __future__ import annotations

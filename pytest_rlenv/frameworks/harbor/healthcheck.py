@@ -14,8 +14,8 @@ from pytest_rlenv.verdict import number
 def wait_until_healthy(box: Box, check: HealthcheckConfig) -> None:
     """Run the check, as the image's own user, until it exits 0.
 
-    Failures within ``start_period_sec`` are free; after it, ``retries`` failures in a row are the end. A check
-    that exceeds its own time limit is the end at once, as in Harbor.
+    Failures within ``start_period_sec`` are free; after it, ``retries`` failures in a row are the end. A
+    check that exceeds its own time limit is the end at once, as in Harbor.
 
     Raises:
         HealthcheckFailed: with the command, its last exit code and the tail of its output.
@@ -23,12 +23,12 @@ def wait_until_healthy(box: Box, check: HealthcheckConfig) -> None:
     begin = time.monotonic()
     failures = 0
     while True:
-        done = box.run(["bash", "-c", check.command], timeout=check.timeout_sec or None)
+        done = box.run(["bash", "-c", check.command], timeout=check.limit)
         if done.exit_code == 0:
             return
         if done.timed_out:
             raise HealthcheckFailed(
-                f"health check `{check.command}` did not end within {number(check.timeout_sec)} s",
+                f"health check `{check.command}` did not end within {number(check.limit or 0)} s",
                 hint="make the command end by itself, or raise healthcheck.timeout_sec",
                 detail=tail(decode(done.output)),
             )

@@ -7,10 +7,10 @@ The solution goes in for the oracle only, the tests only after the agent has end
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from pytest_rlenv.agents.protocol import AgentBox, AgentContext
-from pytest_rlenv.errors import RlenvError, Stage, StageTimeout, Unsupported
+from pytest_rlenv.errors import Stage, Unsupported
 from pytest_rlenv.frameworks.context import RolloutContext
 from pytest_rlenv.frameworks.harbor.agent_phase import prepare_agent, run_agent
 from pytest_rlenv.frameworks.harbor.healthcheck import wait_until_healthy
@@ -29,6 +29,9 @@ SLACK = 1800.0
 
 UNLIMITED_LIFETIME = 7 * 24 * 3600.0
 """Lifetime in seconds of a box whose agent has no time limit."""
+
+EXEC_TIMEOUT = 60.0
+"""Seconds for a command of our own in the box."""
 
 LOG_DIRS = tuple(Entry(f"logs/{name}", mode=0o777) for name in ("agent", "verifier", "artifacts"))
 
@@ -56,7 +59,8 @@ class HarborRollout:
         box: Box | None = None
         try:
             with clock.stage(Stage.START):
-                box = self.context.sandbox.start(image, self._box_spec(), self._first_entries())
+                box = self.context.sandbox.start(image, self._box_spec(), LOG_DIRS)
+                self._put_loose_files(box)
             self._act_and_verify(box)
         finally:
             if box is not None:
@@ -71,8 +75,8 @@ class HarborRollout:
             agent_has_tools=agent.uses_task_tools,
             enforce_limits=self.context.enforce_limits,
         )
-        if not reasons and agent.needs_solution and self.task.solution_entries() is None:
-            reasons = [f"no reference solution for {agent.name}: solution/solve.sh is missing"]
+        if not reasons and agent.needs_solution and self.task.missing_solution is not None:
+            reasons = [self.task.missing_solution]
         if reasons:
             raise Unsupported("; ".join(reasons))
         for code, text in notes(self.task):
@@ -110,10 +114,12 @@ class HarborRollout:
             labels={"task": self.task.name, "environment": self.rollout.environment},
         )
 
-    def _first_entries(self) -> Iterable[Entry]:
-        """What is in the box before its first process runs: the log folders and loose environment files."""
-        yield from LOG_DIRS
-        yield from self.task.environment_entries()
+    def _put_loose_files(self, box: Box) -> None:
+        """Bring the files of ``environment/`` to the working directory if nothing is built from them."""
+        entries = self.task.environment_entries()
+        if entries:
+            workdir = box.run(["pwd"], timeout=EXEC_TIMEOUT).stdout.decode(errors="replace").strip()
+            box.put(entries, workdir)
 
     def _act_and_verify(self, box: Box) -> None:
         clock = self.context.clock

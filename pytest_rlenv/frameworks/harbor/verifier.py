@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from pytest_rlenv.errors import SandboxFailed, Stage, VerifierTimeout
+from pytest_rlenv.errors import RewardInvalid, RewardMissing, SandboxFailed, Stage, VerifierTimeout
 from pytest_rlenv.frameworks.harbor.agent_phase import note_memory, record_of
 from pytest_rlenv.frameworks.harbor.reward import (
     MAX_REWARD_BYTES,
@@ -14,6 +14,7 @@ from pytest_rlenv.frameworks.harbor.reward import (
     check_reward_file,
     read_rewards,
     reward_missing,
+    with_verifier,
 )
 from pytest_rlenv.frameworks.harbor.task import HarborTask
 from pytest_rlenv.rollout import Note, Rollout
@@ -93,7 +94,11 @@ def read_reward(box: Box, rollout: Rollout, completed: Completed) -> dict[str, f
             output_tail=tail(decode(completed.output)),
             plural_seen=box.stat(f"{VERIFIER_DIR}/rewards.json") is not None,
         )
-    rewards, notes = read_rewards(as_json, as_text)
+    try:
+        rewards, notes = read_rewards(as_json, as_text)
+    except (RewardMissing, RewardInvalid) as error:
+        with_verifier(error, exit_code=completed.exit_code, output_tail=tail(decode(completed.output)))
+        raise
     rollout.notes.extend(Note(code=code, text=text) for code, text in notes)
     return rewards
 
@@ -103,6 +108,4 @@ def _reward_bytes(box: Box, path: str) -> bytes | None:
 
 
 def _below(folder: str, entries: list[Entry]) -> list[Entry]:
-    return [
-        Entry(f"{folder[1:]}/{entry.path}", entry.content, entry.mode, entry.source) for entry in entries
-    ]
+    return [Entry(f"{folder[1:]}/{entry.path}", entry.content, entry.mode, entry.source) for entry in entries]
