@@ -1,0 +1,53 @@
+"""Learn which folders of a commit hold tasks, in a handful of requests.
+
+Level by level: the Hub is asked which folders have a ``task.toml`` (500 to a request), and only the others
+are listed. 1300 tasks with 10,400 files take some 8 requests; the whole tree would take 16, and 160 for ten
+times as many. Where many folders would have to be listed one by one, the whole tree is the cheaper way.
+"""
+
+from __future__ import annotations
+
+from pytest_rlenv.environments.discovery import MANIFEST, MAX_DEPTH, is_ignored
+from pytest_rlenv.environments.hub_client import HubClient
+
+_MOST_LISTINGS = 16
+
+
+def list_for_discovery(hub: HubClient, repo_id: str, sha: str, base: str) -> list[str]:
+    """Return the files of a commit that discovery needs: all outside of tasks, ``task.toml`` for each task.
+
+    Args:
+        hub: where to ask.
+        repo_id: the dataset.
+        sha: the commit.
+        base: the folder to look in, ``""`` for all.
+    """
+    tree = hub.cached_tree(repo_id, sha)
+    if tree is None:
+        tree = _by_levels(hub, repo_id, sha, base)
+    return hub.whole_tree(repo_id, sha) if tree is None else tree
+
+
+def _by_levels(hub: HubClient, repo_id: str, sha: str, base: str) -> list[str] | None:
+    """Return the files, or ``None`` when it would take too many requests."""
+    files: list[str] = []
+    level = [base]
+    listings = 0
+    for _ in range(MAX_DEPTH + 1):
+        asked = [f"{folder}/{MANIFEST}" for folder in level if folder]  # the root's own listing tells
+        manifests = hub.existing(repo_id, sha, asked)
+        files.extend(manifests)
+        others = [folder for folder in level if f"{folder}/{MANIFEST}" not in manifests]
+        listings += len(others)
+        if listings > _MOST_LISTINGS:
+            return None
+        level = []
+        for folder in others:
+            for path, is_folder in hub.entries(repo_id, sha, folder):
+                if not is_folder:
+                    files.append(path)
+                elif not is_ignored(path.rpartition("/")[2]):
+                    level.append(path)
+        if not level or MANIFEST in files:
+            break
+    return files

@@ -1,0 +1,75 @@
+"""An environment in a folder of this machine."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+
+from pytest_rlenv.environments.card import read_card
+from pytest_rlenv.environments.discovery import MANIFEST, MAX_DEPTH, find_tasks, task_id
+from pytest_rlenv.environments.model import LOCAL, Environment, TaskRef
+from pytest_rlenv.environments.nothing_found import nothing_found
+from pytest_rlenv.environments.registry import FILE, choose_dataset, dataset_tasks, read_registry
+from pytest_rlenv.environments.spec import Spec
+from pytest_rlenv.environments.walk import Walk
+from pytest_rlenv.errors import SpecError
+
+_FILES_TO_EXPLAIN = 20_000
+
+
+def resolve_local(spec: Spec, *, rootdir: Path, dataset: str | None = None) -> Environment:
+    """Find the tasks of a local folder.
+
+    Args:
+        spec: a local one.
+        rootdir: pytest's; the environment is named by its path from there if it lies below.
+        dataset: ``name[@version]`` in the folder's ``registry.json``.
+
+    Raises:
+        SpecError: if there is no task, or a file cannot be read.
+    """
+    assert spec.path is not None
+    root = spec.path
+    name = _name(root, rootdir)
+    walk = Walk(root)
+    tasks = find_tasks(walk, root_name=root.name or "root")
+    tasks = tuple(sorted((*tasks, *_linked_outside(root, walk.outside)), key=lambda task: task.id))
+    if dataset is not None:
+        registry = read_registry(_read(root / FILE, f"--rlenv-dataset {dataset!r} needs it"), name)
+        tasks = dataset_tasks(choose_dataset(registry, dataset, name), tasks, repo_id=None, revision=None)
+    if not tasks:
+        everything = Walk(root, depth=2 * MAX_DEPTH, hidden=True)
+        raise nothing_found(str(root), list(islice(everything, _FILES_TO_EXPLAIN)))
+    readme = root / "README.md"
+    card = read_card(_read(readme) if readme.is_file() else None, name, published=False)
+    return Environment(
+        name=name,
+        source=LOCAL,
+        root=root,
+        tags=card.tags,
+        tasks=tasks,
+        found=len(tasks),
+        warnings=(*(f"{name}: {line}" for line in walk.unreadable), *card.warnings),
+    )
+
+
+def _name(root: Path, rootdir: Path) -> str:
+    """Return the path from rootdir, also where one of the two was reached through a link."""
+    for folder, base in ((root, rootdir), (root.resolve(), rootdir.resolve())):
+        if folder.is_relative_to(base):
+            return folder.relative_to(base).as_posix()
+    return root.as_posix()
+
+
+def _linked_outside(root: Path, links: list[str]) -> list[TaskRef]:
+    problem = "its folder is a link that leaves the environment"
+    return [
+        TaskRef(task_id(link), link, problem=problem) for link in links if (root / link / MANIFEST).is_file()
+    ]
+
+
+def _read(path: Path, why: str = "") -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise SpecError(f"cannot read {path}: {error.strerror}", hint=why) from error
