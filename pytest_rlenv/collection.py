@@ -116,11 +116,14 @@ class FileNode(pytest.Module):
 
 
 class RootDirectory(pytest.Directory):
-    """The rootdir, where the arguments produced no node for it."""
+    """The rootdir, where the arguments produced no node for it.
 
-    def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
-        """Return nothing: environments are added by hand."""
-        return ()
+    It is collected like any other: pytest 9.1 reads a conftest's fixtures when its directory is collected.
+    """
+
+    def collect(self) -> Iterable[pytest.Collector]:
+        """Return the environments of the run."""
+        return environment_nodes(self)
 
 
 def task_nodes(
@@ -180,26 +183,33 @@ def register_marks(config: pytest.Config, tasks: Iterable[SelectedTask]) -> None
         config.addinivalue_line("markers", f"{tag}: tag of tasks of RL environments")
 
 
-def environment_nodes(session: pytest.Session, present: Sequence[Any]) -> list[pytest.Collector]:
-    """Return a node for each environment of the run, below the rootdir's own node.
+def top_nodes(session: pytest.Session, present: Sequence[Any]) -> list[pytest.Collector]:
+    """Return what to add to the nodes that pytest's arguments produced, so that the environments are there.
 
     Args:
         session: the pytest session.
         present: the nodes that pytest's arguments produced.
     """
-    run = get_run(session.config)
-    if not run.environments:
-        return []
-    parent = _rootdir_node(session, present)
+    root = session.config.rootpath
+    for node in present:
+        for ancestor in node.listchain():
+            if isinstance(ancestor, pytest.Directory) and ancestor.path == root:
+                return environment_nodes(ancestor)
+    return [RootDirectory.from_parent(session, path=root)]
+
+
+def environment_nodes(parent: pytest.Directory) -> list[pytest.Collector]:
+    """Return a node for each environment of the run, below the rootdir's own node."""
+    run = get_run(parent.config)
     nodes: list[pytest.Collector] = []
     for environment in run.environments:
         tasks = [SelectedTask(environment, ref) for ref in environment.tasks]
-        register_marks(session.config, tasks)
+        register_marks(parent.config, tasks)
         name = PREFIX + environment.name
         nodes.append(
             EnvironmentNode.from_parent(
                 parent,
-                path=session.config.rootpath,
+                path=parent.config.rootpath,
                 name=name,
                 nodeid=name,
                 tasks=tasks,
@@ -208,15 +218,6 @@ def environment_nodes(session: pytest.Session, present: Sequence[Any]) -> list[p
             )
         )
     return nodes
-
-
-def _rootdir_node(session: pytest.Session, present: Sequence[Any]) -> pytest.Collector:
-    root = session.config.rootpath
-    for node in present:
-        for ancestor in node.listchain():
-            if isinstance(ancestor, pytest.Directory) and ancestor.path == root:
-                return ancestor
-    return RootDirectory.from_parent(session, path=root)
 
 
 def fetch_selected(session: pytest.Session) -> None:

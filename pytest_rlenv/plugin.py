@@ -36,7 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if take_arguments(config):
         from pytest_rlenv.signals import end_on_sigterm
 
-        end_on_sigterm()
+        config.add_cleanup(end_on_sigterm())
     if not is_worker(config):
         from pytest_rlenv.controller import Controller
 
@@ -50,9 +50,9 @@ def pytest_make_collect_report(
     """Add a virtual module per environment to what pytest's arguments produced."""
     report = yield
     if isinstance(collector, pytest.Session) and is_active(collector.config) and report.passed:
-        from pytest_rlenv.collection import environment_nodes
+        from pytest_rlenv.collection import top_nodes
 
-        report.result = [*report.result, *environment_nodes(collector, report.result)]
+        report.result = [*report.result, *top_nodes(collector, report.result)]
     return report
 
 

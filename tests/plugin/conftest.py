@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pydantic  # noqa: F401 - loaded for good: pytester forgets what a run in this process imports
 import pytest
 from support.project import Project
+
+import pytest_rlenv.environments.resolve
+import pytest_rlenv.frameworks.harbor.framework
+import pytest_rlenv.rlenv_file
+import pytest_rlenv.run  # noqa: F401 - likewise
 
 TESTS = Path(__file__).parents[1]
 
@@ -17,6 +23,7 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Proje
     monkeypatch.setenv("SCRIPTED_DIR", str(pytester.path / "scripted"))
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
     pytester.makeini("[pytest]\n")
+    pytester.syspathinsert()
     return Project(pytester)
 
 

@@ -27,11 +27,13 @@ class Project:
         return write_task(self.environment / "tasks" / name, **parts)
 
     def run(
-        self, *args: str | Path, sandbox: str | None = "support.scripted:ScriptedSandbox"
+        self, *args: str | Path, sandbox: str | None = "support.scripted:ScriptedSandbox", process: bool = False
     ) -> pytest.RunResult:
-        """Run pytest in a process of its own."""
+        """Run pytest: in this process if nothing speaks against it, which is several times as fast."""
         options = [f"--rlenv-sandbox={sandbox}"] if sandbox else []
-        return self.pytester.runpytest_subprocess(*options, *args)
+        if process or any(str(arg).startswith("-n") for arg in args):
+            return self.pytester.runpytest_subprocess(*options, *args)
+        return self.pytester.runpytest_inprocess(*options, *args)
 
     def demo(self, *args: str | Path) -> pytest.RunResult:
         return self.run("--rlenv", "envs/demo", *args)

@@ -1,0 +1,143 @@
+"""A build context: which files belong to it, the key that names its content, and the stream to send it."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import stat
+import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from pytest_rlenv.errors import Stage, TaskInvalid
+
+DOCKERFILE = "Dockerfile"
+_CHUNK = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class BuildContext:
+    """A folder with a Dockerfile, read once.
+
+    Attributes:
+        root: the folder.
+        dockerfile: text of the Dockerfile.
+        paths: what is sent, relative to ``root``, sorted.
+    """
+
+    root: Path
+    dockerfile: str
+    paths: tuple[str, ...]
+
+    @classmethod
+    def read(cls, root: Path) -> BuildContext:
+        """List a context, less what its ``.dockerignore`` (or ``Dockerfile.dockerignore``) leaves out.
+
+        Raises:
+            TaskInvalid: there is no Dockerfile, or something cannot be read.
+        """
+        file = root / DOCKERFILE
+        if not file.is_file():
+            raise TaskInvalid(
+                f"there is no {DOCKERFILE} in {root}",
+                hint="add one, or name a prebuilt image",
+                stage=Stage.BUILD,
+            )
+        try:
+            text = file.read_text(encoding="utf-8", errors="replace")
+            return cls(root, text, tuple(sorted(_included(root))))
+        except OSError as error:
+            raise _unreadable(root, error) from error
+
+    def digest(self) -> str:
+        """Return the SHA-256 of everything sent: names, permissions, link targets and bytes, but no times.
+
+        Raises:
+            TaskInvalid: something cannot be read.
+        """
+        total = hashlib.sha256()
+        try:
+            for name in self.paths:
+                path = self.root / name
+                info = path.lstat()
+                kind, content = _identity(path, info)
+                mode = stat.S_IMODE(info.st_mode) if kind != "link" else 0
+                total.update(f"{name}\0{kind}\0{mode:o}\0{content}\n".encode("utf-8", "surrogateescape"))
+        except OSError as error:
+            raise _unreadable(self.root, error) from error
+        return total.hexdigest()
+
+    def write_to(self, file: IO[bytes]) -> None:
+        """Write the context as a gzipped tar, owned by root. Links stay links, wherever they point.
+
+        It has to be gzip: the engine takes a plain tar with long names for a Dockerfile.
+
+        Raises:
+            TaskInvalid: something cannot be read.
+        """
+        try:
+            with (
+                gzip.GzipFile(fileobj=file, mode="wb", compresslevel=1, mtime=0) as packed,
+                tarfile.open(fileobj=packed, mode="w", format=tarfile.GNU_FORMAT) as tar,
+            ):
+                for name in self.paths:
+                    _add(tar, self.root / name, name)
+        except FileNotFoundError as error:
+            raise _unreadable(self.root, error) from error
+        except PermissionError as error:
+            raise _unreadable(self.root, error) from error
+
+
+def _included(root: Path) -> Iterator[str]:
+    """Yield what is not ignored. The Dockerfile itself always is part, as the builder reads it from here."""
+    from docker.utils.build import PatternMatcher
+
+    patterns = [*_ignore_patterns(root), f"!{DOCKERFILE}"]
+    for name in PatternMatcher(patterns).walk(os.fspath(root)):
+        mode = (root / name).lstat().st_mode
+        if stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode):
+            yield name  # sockets and the like cannot be sent; docker leaves them out as well
+
+
+def _ignore_patterns(root: Path) -> list[str]:
+    for name in (f"{DOCKERFILE}.dockerignore", ".dockerignore"):
+        file = root / name
+        if file.is_file():
+            lines = file.read_text(encoding="utf-8-sig", errors="replace").splitlines()
+            return [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+    return []
+
+
+def _identity(path: Path, info: os.stat_result) -> tuple[str, str]:
+    if stat.S_ISLNK(info.st_mode):
+        return "link", str(path.readlink())
+    if stat.S_ISDIR(info.st_mode):
+        return "dir", ""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    return "file", digest.hexdigest()
+
+
+def _add(tar: tarfile.TarFile, path: Path, name: str) -> None:
+    info = tar.gettarinfo(path, arcname=name)
+    info.uid = info.gid = 0
+    info.uname = info.gname = ""
+    if info.islnk():  # a second name of a file that is in the tar already: send it whole
+        info.type, info.linkname, info.size = tarfile.REGTYPE, "", path.lstat().st_size
+    if info.isreg():
+        with path.open("rb") as file:
+            tar.addfile(info, file)
+    else:
+        tar.addfile(info)
+
+
+def _unreadable(root: Path, error: OSError) -> TaskInvalid:
+    where = error.filename or root
+    return TaskInvalid(
+        f"cannot read {where} of the build context {root}: {error.strerror}", stage=Stage.BUILD
+    )

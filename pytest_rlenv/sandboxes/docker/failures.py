@@ -1,0 +1,149 @@
+"""What a broken connection or a refusal of the engine means, and what to do about it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pytest_rlenv.errors import DiskFull, EngineUnavailable, RlenvError, SandboxFailed, Stage
+from pytest_rlenv.sandboxes.docker.endpoint import DEFAULT_URL, Endpoint
+
+NO_SPACE = ("no space left on device", "disk quota exceeded")
+
+
+class EngineRefused(Exception):
+    """The engine answered a request with an error; never leaves this package.
+
+    Args:
+        status: the HTTP status.
+        message: the engine's own words.
+        doing: what was asked of it.
+    """
+
+    def __init__(self, status: int, message: str, doing: str) -> None:
+        super().__init__(f"cannot {doing}: {message}")
+        self.status = status
+        self.message = message
+        self.doing = doing
+
+    @property
+    def not_running(self) -> bool:
+        """True when the request needs a running container and this one is not."""
+        return self.status == 409 and "is not running" in self.message
+
+    def as_error(self, stage: Stage | None = None) -> RlenvError:
+        """Return the error that callers see."""
+        if is_disk_full(self.message):
+            return disk_full(self.doing, self.message, stage)
+        return SandboxFailed(f"cannot {self.doing}: the engine says: {self.message}", stage=stage)
+
+
+def is_disk_full(text: str) -> bool:
+    """Return True if an error text speaks of a full disk."""
+    return any(pattern in text.lower() for pattern in NO_SPACE)
+
+
+def disk_full(doing: str, text: str, stage: Stage | None = None) -> DiskFull:
+    """Return the error for a full disk."""
+    return DiskFull(
+        f"cannot {doing}: no space left on the engine's disk",
+        hint="`docker system df` shows what fills it; remove images and build cache that are not needed",
+        detail=text,
+        stage=stage,
+    )
+
+
+@contextmanager
+def refusals_as_errors(stage: Stage | None = None) -> Iterator[None]:
+    """Turn refusals of the engine that nobody expected into errors for callers."""
+    try:
+        yield
+    except EngineRefused as refused:
+        raise refused.as_error(stage) from refused
+
+
+@contextmanager
+def connection_errors(endpoint: Endpoint, doing: str) -> Iterator[None]:
+    """Turn everything that can break between here and the engine into EngineUnavailable."""
+    import requests
+    import urllib3
+    from docker.errors import DockerException
+
+    try:
+        yield
+    except (requests.RequestException, urllib3.exceptions.HTTPError, DockerException, OSError) as error:
+        raise unavailable(endpoint, doing, error) from error
+
+
+def unavailable(endpoint: Endpoint, doing: str, error: BaseException) -> EngineUnavailable:
+    """Return the error for an engine that cannot be reached, with the fix for its cause."""
+    where = f"the Docker engine at {endpoint}"
+    start = "start it (`sudo systemctl start docker`, or Docker Desktop)"
+    for cause in _causes(error):
+        if isinstance(cause, FileNotFoundError):
+            return EngineUnavailable(
+                f"{where} is not there: no such socket", hint=f"{start}{_other_sockets()}"
+            )
+        if isinstance(cause, PermissionError):
+            return EngineUnavailable(
+                f"{where} may not be used by this user: permission denied",
+                hint="`sudo usermod -aG docker $USER`, then log in again; `docker info` must work",
+            )
+        if isinstance(cause, ConnectionRefusedError):
+            return EngineUnavailable(f"{where} refuses connections: nothing listens there", hint=start)
+        if _is_timeout(cause):
+            return EngineUnavailable(
+                f"{where} does not answer (trying to {doing})",
+                hint="it hangs or is overloaded: `docker info`; restart it (`sudo systemctl restart docker`)",
+            )
+    root = list(_causes(error))[-1]
+    return EngineUnavailable(
+        f"the connection to {where} broke (trying to {doing}): {type(root).__name__}: {root}",
+        hint="did the engine stop or restart? `docker info` tells",
+    )
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error and what it wraps, outermost first: HTTP libraries hide causes in ``args`` too."""
+    seen: set[int] = set()
+    todo: list[BaseException] = [error]
+    while todo:
+        current = todo.pop(0)
+        if id(current) in seen:
+            continue
+        seen.add(id(current))
+        yield current
+        inner = [current.__cause__, current.__context__, getattr(current, "reason", None), *current.args]
+        todo.extend(each for each in inner if isinstance(each, BaseException))
+
+
+def _is_timeout(error: BaseException) -> bool:
+    import requests
+    import urllib3
+
+    timeouts = (TimeoutError, requests.Timeout, urllib3.exceptions.TimeoutError)
+    return isinstance(error, timeouts)
+
+
+def _other_sockets() -> str:
+    """Return a hint at engines that are here, but not where we looked."""
+    home = Path.home()
+    places = [
+        Path(DEFAULT_URL[len("unix://") :]),
+        Path(os.environ.get("XDG_RUNTIME_DIR", "/nonexistent")) / "docker.sock",
+        home / ".docker" / "run" / "docker.sock",
+        home / ".docker" / "desktop" / "docker.sock",
+        home / ".colima" / "default" / "docker.sock",
+        home / ".orbstack" / "run" / "docker.sock",
+    ]
+    found = [place for place in places if _is_socket(place)]
+    return f", or use the one that is here: DOCKER_HOST=unix://{found[0]}" if found else ""
+
+
+def _is_socket(path: Path) -> bool:
+    try:
+        return path.is_socket()
+    except OSError:
+        return False

@@ -1,0 +1,73 @@
+"""Why a command could not be started at all: the container runtime's words, in ours."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from pytest_rlenv.errors import SandboxFailed
+
+_EXECVE = re.compile(
+    rb"exec \S+: (argument list too long|no such file or directory|exec format error|permission denied)\s*"
+)
+
+
+def is_refusal(message: str) -> bool:
+    """Return True if an engine's answer is the runtime's refusal to start a command."""
+    low = message.lower()
+    return "oci runtime exec failed" in low or "unable to find user" in low or "unable to find group" in low
+
+
+def not_started(
+    text: bytes, argv: Sequence[str], *, user: str | int | None, cwd: str | None
+) -> SandboxFailed:
+    """Return the error for a command that the runtime refused.
+
+    Args:
+        text: what the runtime said, which the engine gives as the command's output.
+        argv: the command.
+        user: as whom it was to run.
+        cwd: where it was to run, ``None`` for the image's own working directory.
+    """
+    said = text.decode("utf-8", "replace").strip()
+    low = said.lower()
+    command = argv[0] if argv else ""
+    if "unable to find user" in low or "unable to find group" in low or "in passwd file" in low:
+        message, hint = f"user {str(user)!r} does not exist in the image", "add it in the Dockerfile"
+    elif "chdir to cwd" in low or "cwd must be" in low:
+        where = f"workdir {cwd!r}" if cwd is not None else "the image's WORKDIR"
+        message, hint = f"{where} does not exist in the image", "create it in the Dockerfile, with WORKDIR"
+    elif "executable file not found" in low or "no such file or directory" in low:
+        message, hint = f"command {command!r} is not in the image", "install it in the Dockerfile"
+    elif "permission denied" in low:
+        message, hint = f"{command!r} is not executable", "set its executable bit, or run it through a shell"
+    elif "resource temporarily unavailable" in low or "cannot allocate memory" in low:
+        message = f"no process or memory left in the box to start {command!r}"
+        hint = "processes that are still running use up the box's limits"
+    else:
+        message, hint = f"the command {command!r} could not be started", ""
+    return SandboxFailed(message, hint=hint, detail=said)
+
+
+def execve_failure(stdout: bytes, stderr: bytes, exit_code: int, argv: Sequence[str]) -> SandboxFailed | None:
+    """Return the error for a command that the runtime could not execute in the last step, ``None`` otherwise.
+
+    By then the runtime runs inside the box, so its one line is all that tells it from the command's own.
+    """
+    said = stdout + stderr
+    if exit_code == 0 or len(said) > 4096 or not _EXECVE.fullmatch(said):
+        return None
+    detail = said.decode("utf-8", "replace").strip()
+    command = argv[0]
+    if b"argument list too long" in said:
+        message = f"the arguments of {command!r} are longer than the kernel allows"
+        hint = "pass long texts in files"
+    elif b"exec format error" in said:
+        message = f"{command!r} is neither a program for this machine nor a script with a #! line"
+        hint = "give the script a #! line, or build the image for this machine's architecture"
+    elif b"permission denied" in said:
+        message, hint = f"{command!r} is not executable", "set its executable bit, or run it through a shell"
+    else:
+        message = f"{command!r} cannot be executed: its #! line names an interpreter that is not in the image"
+        hint = "install the interpreter; a line that ends in CR LF (Windows) has this effect too"
+    return SandboxFailed(message, hint=hint, detail=detail)

@@ -1,0 +1,244 @@
+"""The Docker sandbox: boxes are containers of one engine, local or remote, with no host folder in them."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import threading
+from collections.abc import Iterable
+from typing import Any
+from urllib.parse import quote
+
+from pytest_rlenv.errors import ImageUnavailable
+from pytest_rlenv.sandboxes.docker import archive
+from pytest_rlenv.sandboxes.docker.box import DockerBox
+from pytest_rlenv.sandboxes.docker.client import Engine, shared_engine
+from pytest_rlenv.sandboxes.docker.disposal import Disposal
+from pytest_rlenv.sandboxes.docker.failures import EngineRefused, refusals_as_errors
+from pytest_rlenv.sandboxes.docker.health import wait_healthy
+from pytest_rlenv.sandboxes.docker.hostconfig import check_spec, check_warnings, host_config
+from pytest_rlenv.sandboxes.docker.images import ImageStore
+from pytest_rlenv.sandboxes.docker.keeper import keeper_command
+from pytest_rlenv.sandboxes.docker.labels import box_labels
+from pytest_rlenv.sandboxes.docker.oom import OomWatch
+from pytest_rlenv.sandboxes.docker.postmortem import ImageFacts, cause_of_death, start_refused
+from pytest_rlenv.sandboxes.docker.reaper import dismiss_reaper, start_reaper
+from pytest_rlenv.sandboxes.docker.removal import remove_container
+from pytest_rlenv.sandboxes.docker.sweep import sweep_stale
+from pytest_rlenv.sandboxes.protocol import (
+    NO_NETWORK,
+    PUBLIC,
+    BoxSpec,
+    Capabilities,
+    Entry,
+    ImageRef,
+    ImageSpec,
+    SandboxContext,
+)
+
+_MIB = 1024 * 1024
+_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_.-]+")
+
+
+class DockerSandbox:
+    """Makes boxes in the engine that the ``docker`` command line would use.
+
+    Nothing is asked of the engine before it is needed. Safe to use from several threads.
+
+    Args:
+        context: session, worker and folders of the run.
+        engine: a connected engine; by default this process's shared one.
+    """
+
+    name = "docker"
+
+    def __init__(self, context: SandboxContext, engine: Engine | None = None) -> None:
+        self._context = context
+        self._given = engine
+        self._lock = threading.Lock()
+        self._ready: _Ready | None = None
+
+    def describe(self) -> str:
+        """Return the engine and its version, such as ``docker 20.10.24``.
+
+        Raises:
+            EngineUnavailable: there is no engine.
+        """
+        with refusals_as_errors():
+            engine = self._parts().engine
+            note = " (its GPUs are not used: their number is not known)" if _has_nvidia(engine) else ""
+            return f"docker {engine.version()}{note}"
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What boxes of this engine can hold; raises EngineUnavailable if there is no engine.
+
+        No GPUs: an engine with an nvidia runtime does not say how many it has, so none are promised.
+        """
+        with refusals_as_errors():
+            info = self._parts().engine.info()
+        return Capabilities(
+            network_modes=frozenset({PUBLIC, NO_NETWORK}),
+            builds_images=True,
+            users=True,
+            gpus=0,
+            cpus=float(info["NCPU"]) if info.get("NCPU") else None,
+            memory_mb=int(info["MemTotal"]) // _MIB if info.get("MemTotal") else None,
+        )
+
+    def check(self) -> None:
+        """Raise EngineUnavailable, with what was tried and the fix, if no box can be started at all.
+
+        If one can, boxes that dead runs have left are removed first.
+        """
+        with refusals_as_errors():
+            engine = self._parts().engine
+            engine.request("GET", "/_ping", doing="ping the engine")
+            sweep_stale(engine=engine)
+
+    def prepare(self, image: ImageSpec, *, timeout: float | None = None) -> ImageRef:
+        """Build, pull or find the image; however many workers ask, one does it.
+
+        A build that failed for its Dockerfile's sake is not tried again in this run.
+
+        Raises:
+            BuildFailed, ImageUnavailable, StageTimeout (stage build), DiskFull, EngineUnavailable.
+            TaskInvalid: the build context has no Dockerfile or cannot be read.
+        """
+        with refusals_as_errors():
+            return self._parts().images.prepare(image, timeout=timeout)
+
+    def start(self, image: ImageRef, spec: BoxSpec, entries: Iterable[Entry] = ()) -> DockerBox:
+        """Start a box; ``entries`` are there (at absolute paths, below ``/``) before its first process.
+
+        The image's ENTRYPOINT runs and is given the box's keeper as its command. An image with a
+        HEALTHCHECK is waited for until it is healthy. ``spec.workdir`` is not created.
+
+        Raises:
+            Unsupported: this engine lacks what the spec asks for.
+            EntrypointExited: the image's ENTRYPOINT has ended already.
+            SandboxFailed, DiskFull, EngineUnavailable, ImageUnavailable (it was removed meanwhile).
+        """
+        check_spec(spec, self.capabilities)
+        with refusals_as_errors():
+            parts = self._parts()
+            start_reaper(self._context, parts.engine.endpoint)
+            facts = parts.facts(image)
+            if spec.memory_mb is not None:
+                parts.oom.start()
+            return self._start(parts, image, facts, spec, tuple(entries))
+
+    def close(self) -> None:
+        """Remove all boxes that are still up and let go of the engine's events."""
+        with self._lock:
+            parts = self._ready
+        if parts is not None:
+            parts.close()
+            if not parts.boxes:
+                dismiss_reaper(self._context)
+
+    def _start(
+        self, parts: _Ready, image: ImageRef, facts: ImageFacts, spec: BoxSpec, entries: tuple[Entry, ...]
+    ) -> DockerBox:
+        for last in (False, True):
+            try:
+                container = self._boot(parts, image, facts, spec, entries)
+                break
+            except EngineRefused as refused:
+                # seen about once in a thousand starts on a loaded machine; a new container does it
+                transient = (
+                    "OCI runtime create failed" in refused.message and "reset by peer" in refused.message
+                )
+                if last or not transient:
+                    raise start_refused(refused) from refused
+        return DockerBox(parts.engine, container, spec, facts, parts.oom, parts.disposal.discard)
+
+    def _boot(
+        self, parts: _Ready, image: ImageRef, facts: ImageFacts, spec: BoxSpec, entries: tuple[Entry, ...]
+    ) -> str:
+        """Create, fill and start a container, and return its id; nothing is left of one that fails."""
+        engine = parts.engine
+        owner = _NOT_IN_NAMES.sub("-", f"{self._context.session[:8]}-{self._context.worker}")
+        name = f"rlenv-{owner}-{secrets.token_hex(6)}"
+        parts.boxes.add(name)
+        container = name  # until the engine tells its id
+        try:
+            body = self._body(image, facts, spec)
+            created = engine.request(
+                "POST", "/containers/create", params={"name": name}, body=body, doing="create the box"
+            )
+            container = str(created.json()["Id"])
+            parts.boxes.add(container)
+            check_warnings(spec, created.json().get("Warnings") or ())
+            archive.put(engine, container, entries)
+            engine.request("POST", f"/containers/{container}/start", doing="start the box")
+            died = cause_of_death(engine, container, facts)
+            if died:
+                raise died
+            if facts.healthcheck:
+                wait_healthy(engine, container, facts)
+        except BaseException:
+            # also on Ctrl-C, when the engine may have made the container without our knowing its id
+            remove_container(engine, container)
+            parts.forget(container)
+            raise
+        finally:
+            parts.forget(name)
+        return container
+
+    def _body(self, image: ImageRef, facts: ImageFacts, spec: BoxSpec) -> dict[str, Any]:
+        return {
+            "Image": image.id,
+            "Cmd": keeper_command(spec.lifetime),
+            "Env": [f"{name}={value}" for name, value in spec.env.items()],
+            "Labels": box_labels(self._context, spec),
+            "StopSignal": "SIGKILL",
+            "HostConfig": host_config(spec, keep_output=bool(facts.entrypoint)),
+        }
+
+    def _parts(self) -> _Ready:
+        with self._lock:
+            if self._ready is None:
+                self._ready = _Ready(self._given or shared_engine(), self._context)
+            return self._ready
+
+
+class _Ready:
+    """What a sandbox has once it is connected."""
+
+    def __init__(self, engine: Engine, context: SandboxContext) -> None:
+        self.engine = engine
+        self.images = ImageStore(engine, context)
+        self.oom = OomWatch(engine, context.session)
+        self.boxes: set[str] = set()
+        self.disposal = Disposal(engine, self.forget)
+        self._facts: dict[str, ImageFacts] = {}
+
+    def facts(self, image: ImageRef) -> ImageFacts:
+        """Return what an image says about itself; asked once per image."""
+        if image.id not in self._facts:
+            found = self.engine.find(
+                f"/images/{quote(image.id, safe='/:@')}/json", doing=f"look at image {image.name}"
+            )
+            if found is None:
+                raise ImageUnavailable(
+                    f"image {image.name!r} ({image.id}) is not in the engine any more",
+                    hint="was it removed while the run was under way?",
+                )
+            self._facts[image.id] = ImageFacts.of(found)
+        return self._facts[image.id]
+
+    def forget(self, container: str) -> None:
+        """Take note that a container is gone."""
+        self.boxes.discard(container)
+
+    def close(self) -> None:
+        """Remove what is up, and wait for it."""
+        for container in list(self.boxes):
+            self.disposal.discard(container)
+        self.disposal.close()
+        self.oom.close()
+
+
+def _has_nvidia(engine: Engine) -> bool:
+    return "nvidia" in (engine.info().get("Runtimes") or {})

@@ -1,0 +1,67 @@
+"""Makes the sandbox that the user named: one of ours, or a class of their own by its import path."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from typing import cast
+
+from pytest_rlenv.errors import RlenvError, SpecError
+from pytest_rlenv.sandboxes.protocol import Sandbox, SandboxContext
+
+BUILT_IN = {"docker": "pytest_rlenv.sandboxes.docker.sandbox:DockerSandbox"}
+
+
+def create(name: str, context: SandboxContext) -> Sandbox:
+    """Return a new sandbox.
+
+    Args:
+        name: ``docker``, or ``module:Class`` for a class that is called with the context.
+        context: what it is told of the run.
+
+    Raises:
+        SpecError: no such sandbox, it cannot be imported or made, or it is not a sandbox.
+    """
+    path = BUILT_IN.get(name, name)
+    module_name, _, class_name = path.partition(":")
+    if not module_name or not class_name:
+        known = ", ".join(sorted(BUILT_IN))
+        raise SpecError(f"unknown sandbox {name!r}", hint=f"use {known}, or module:Class for your own")
+    maker = _import(name, module_name, class_name)
+    if not callable(maker):
+        raise SpecError(f"sandbox {name!r} is not a class")
+    try:
+        sandbox = maker(context)
+    except RlenvError:
+        raise
+    except Exception as error:
+        raise SpecError(f"sandbox {name!r} could not be made: {type(error).__name__}: {error}") from error
+    missing = _missing(sandbox)
+    if missing:
+        raise SpecError(
+            f"{name!r} is not a sandbox: it lacks {', '.join(missing)}",
+            hint="the Sandbox protocol in pytest_rlenv.sandboxes.protocol says what it must have",
+        )
+    return cast("Sandbox", sandbox)
+
+
+def _import(name: str, module_name: str, class_name: str) -> object:
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:  # a user's module may raise anything while it is imported
+        raise SpecError(
+            f"cannot import {module_name!r} for sandbox {name!r}: {type(error).__name__}: {error}",
+            hint="is it installed, or in a folder on PYTHONPATH?",
+        ) from error
+    try:
+        found: object = getattr(module, class_name)
+    except AttributeError:
+        raise SpecError(f"module {module_name!r} has no {class_name!r}, named by sandbox {name!r}") from None
+    return found
+
+
+def _missing(sandbox: object) -> list[str]:
+    """Return what a sandbox lacks; looks without touching, as a property may connect to an engine."""
+    nothing = object()
+    wanted = sorted(name for name in dir(Sandbox) if not name.startswith("_"))
+    return [name for name in wanted if inspect.getattr_static(sandbox, name, nothing) is nothing]
