@@ -5,13 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_rlenv.agents.protocol import Agent
 from pytest_rlenv.environments.model import Environment, TaskRef
-from pytest_rlenv.errors import DiskFull, Kind, RlenvError, Stage, TaskInvalid, Unsupported
+from pytest_rlenv.errors import DiskFull, Kind, RlenvError, SandboxFailed, Stage, TaskInvalid, Unsupported
 from pytest_rlenv.frameworks.context import RolloutContext
 from pytest_rlenv.frameworks.protocol import LoadedTask, get_framework
 from pytest_rlenv.rollout import ErrorInfo, Rollout, StageClock
@@ -70,11 +70,12 @@ class Planned:
 
 @dataclass(frozen=True)
 class Judged:
-    """A rollout with what was expected of it and the verdict."""
+    """A rollout with what was expected of it, the verdict, and its folder if one could be made."""
 
     rollout: Rollout
     expectation: Expectation
     verdict: Verdict
+    folder: Path | None = None
 
 
 def execute(
@@ -84,7 +85,7 @@ def execute(
     agent_name: str,
     sandbox: Sandbox,
     settings: Settings,
-    folder: Path,
+    make_folder: Callable[[], Path],
     expectation: Expectation | None = None,
     attempt: int = 1,
 ) -> Judged:
@@ -96,7 +97,7 @@ def execute(
         agent_name: its name in records.
         sandbox: the maker of boxes.
         settings: the run's settings.
-        folder: where the rollout's logs go; made here.
+        make_folder: makes the folder for the rollout's logs, empty and nobody else's.
         expectation: overrides every other rule.
         attempt: number of this attempt, from 1.
     """
@@ -118,7 +119,9 @@ def execute(
     )
     expected = expectation or default
     clock = StageClock(rollout)
+    folder: Path | None = None
     try:
+        folder = make_folder()
         with clock.stage(Stage.LOAD):
             task = _load(selected)
         rollout.task_digest = task.digest
@@ -126,7 +129,6 @@ def execute(
             rollout.note("task-warning", warning)
         expected = expectation or _expected(selected, task, agent, agent_name, default)
         rollout.reward_key = expected.key or rollout.reward_key or task.reward_key
-        folder.mkdir(parents=True)
         task.run(
             RolloutContext(
                 agent=agent,
@@ -144,13 +146,14 @@ def execute(
     except RlenvError as error:
         rollout.error = ErrorInfo.of(error)
     except OSError as error:
-        rollout.error = ErrorInfo.of(_disk_full(error)) if error.errno == errno.ENOSPC else _internal_error()
+        known = _local_trouble(error)
+        rollout.error = ErrorInfo.of(known) if known else _internal_error()
     except Exception:
         rollout.error = _internal_error()
     clock.finish()
     verdict = judge(rollout, expected)
     rollout.error = verdict.error
-    return Judged(rollout, expected, verdict)
+    return Judged(rollout, expected, verdict, folder)
 
 
 def _load(selected: SelectedTask) -> LoadedTask:
@@ -176,12 +179,22 @@ def _expected(
     return with_range(default, task.reward_range)
 
 
-def _disk_full(error: OSError) -> DiskFull:
-    return DiskFull(
-        f"no space left on this machine: {error.filename or error}",
-        hint="free some, or send results elsewhere with --rlenv-output",
-        stage=Stage.COLLECT,
-    )
+def _local_trouble(error: OSError) -> SandboxFailed | None:
+    """Return what is wrong with this machine, where the error says so plainly."""
+    where = error.filename or error
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return DiskFull(
+            f"no space left on this machine: {where}",
+            hint="free some, or send results elsewhere with --rlenv-output",
+            stage=Stage.COLLECT,
+        )
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return SandboxFailed(
+            f"may not be written: {where}",
+            hint="send results elsewhere with --rlenv-output",
+            stage=Stage.COLLECT,
+        )
+    return None
 
 
 def _internal_error() -> ErrorInfo:

@@ -7,6 +7,7 @@ cache and label alike.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import re
 import shutil
@@ -152,18 +153,23 @@ class Run:
         shared.mkdir(parents=True, exist_ok=True)
         return shared
 
-    def rollout_dir(self, task: SelectedTask, agent: str, attempt: int) -> Path:
-        """Return the folder of one rollout's logs; not made yet, and free."""
+    def make_rollout_dir(self, task: SelectedTask, agent: str, attempt: int) -> Path:
+        """Make the folder of one rollout's logs and return it; it is empty and nobody else's."""
         key = "\0".join(
             (task.environment.name, task.environment.revision or "", task.id, agent, str(attempt))
         )
         digest = hashlib.sha256(key.encode()).hexdigest()[:7]
         slug = re.sub(r"[^A-Za-z0-9._-]+", "-", task.id)[:32].strip("-.") or "task"
-        folder = self.identity.run_dir / "rollouts" / f"{slug}__{digest}"
-        again = 2
-        while folder.exists():  # the same rollout asked for by a second test, or by a rerun plugin
-            folder = folder.with_name(f"{slug}__{digest}-{again}")
-            again += 1
+        rollouts = self.identity.run_dir / "rollouts"
+        rollouts.mkdir(parents=True, exist_ok=True)
+        for again in itertools.count(1):
+            # More than one test may ask for the same rollout, in several processes at once.
+            folder = rollouts / (f"{slug}__{digest}" if again == 1 else f"{slug}__{digest}-{again}")
+            try:
+                folder.mkdir()
+            except FileExistsError:
+                continue
+            break
         return folder
 
     # ---- agents and sandbox
@@ -209,7 +215,6 @@ class Run:
         attempt: int = 1,
     ) -> Judged:
         """Fetch the task if need be, run one rollout, judge it, and leave its record in its folder."""
-        folder = self.rollout_dir(task, agent_name, attempt)
         try:
             self.ensure_fetched(task)
         except RlenvError as error:
@@ -220,13 +225,12 @@ class Run:
             agent_name=agent_name,
             sandbox=sandbox,
             settings=self.settings,
-            folder=folder,
+            make_folder=lambda: self.make_rollout_dir(task, agent_name, attempt),
             expectation=expectation,
             attempt=attempt,
         )
-        judged.rollout.logs = (
-            folder.relative_to(self.identity.run_dir).as_posix() if folder.exists() else None
-        )
+        if judged.folder is not None:
+            judged.rollout.logs = judged.folder.relative_to(self.identity.run_dir).as_posix()
         return judged
 
     def close(self) -> None:
