@@ -53,6 +53,8 @@ class RlenvError(Exception):
 
     kind: ClassVar[Kind] = Kind.INFRA
     default_stage: ClassVar[Stage] = Stage.START
+    anywhere: ClassVar[bool] = False
+    """True for what may happen at any stage: the rollout's clock knows which it was."""
 
     def __init__(self, message: str, *, hint: str = "", detail: str = "", stage: Stage | None = None) -> None:
         super().__init__(message)
@@ -60,6 +62,12 @@ class RlenvError(Exception):
         self.hint = hint
         self.detail = detail
         self.stage = stage or self.default_stage
+        self._placed = stage is not None
+
+    def happened_at(self, stage: Stage | None) -> None:
+        """Take the stage of the rollout's clock, if this error may happen anywhere and names none."""
+        if self.anywhere and not self._placed and stage is not None:
+            self.stage = stage
 
 
 class SpecError(RlenvError):
@@ -91,6 +99,8 @@ class VariableMissing(TaskInvalid):
 class EngineUnavailable(RlenvError):
     """No container engine answers, or it refuses us."""
 
+    anywhere = True
+
 
 class BuildFailed(RlenvError):
     """The image could not be built from the task's Dockerfile."""
@@ -112,6 +122,8 @@ class StageTimeout(RlenvError):
 class SandboxFailed(RlenvError):
     """The sandbox did not start, or died while it was needed."""
 
+    anywhere = True
+
 
 class DiskFull(SandboxFailed):
     """The engine or this machine has no space left."""
@@ -121,6 +133,7 @@ class EntrypointExited(SandboxFailed):
     """The image's ENTRYPOINT ended instead of handing over to the command it was given."""
 
     kind = Kind.TASK
+    anywhere = False
 
 
 class HealthcheckFailed(RlenvError):

@@ -144,6 +144,7 @@ def execute(
     except Unsupported as reason:
         rollout.skip_reason = reason.reason
     except RlenvError as error:
+        error.happened_at(clock.broke)
         rollout.error = ErrorInfo.of(error)
     except OSError as error:
         known = _local_trouble(error)

@@ -144,19 +144,23 @@ class StageClock:
     def __init__(self, rollout: Rollout) -> None:
         self._rollout = rollout
         self._begin = time.monotonic()
-        self.current: Stage | None = None
+        self._seen: BaseException | None = None
+        self.broke: Stage | None = None
+        """The innermost stage that an exception left last."""
 
     @contextmanager
     def stage(self, stage: Stage) -> Iterator[None]:
         """Time one stage; a stage entered twice adds up."""
-        before, self.current = self.current, stage
         begin = time.monotonic()
         try:
             yield
+        except BaseException as error:
+            if self._seen is not error:
+                self.broke, self._seen = stage, error
+            raise
         finally:
             spent = time.monotonic() - begin
             self._rollout.stages[stage] = round(self._rollout.stages.get(stage, 0.0) + spent, 4)
-            self.current = before
 
     def finish(self) -> None:
         """Write the total to the rollout."""

@@ -27,7 +27,10 @@ class Project:
         return write_task(self.environment / "tasks" / name, **parts)
 
     def run(
-        self, *args: str | Path, sandbox: str | None = "support.scripted:ScriptedSandbox", process: bool = False
+        self,
+        *args: str | Path,
+        sandbox: str | None = "support.scripted:ScriptedSandbox",
+        process: bool = False,
     ) -> pytest.RunResult:
         """Run pytest: in this process if nothing speaks against it, which is several times as fast."""
         options = [f"--rlenv-sandbox={sandbox}"] if sandbox else []

@@ -1,0 +1,3 @@
+#!/bin/bash
+sort -n /app/readings.txt | tail -n 1 > /app/highest.txt
+exit 3 # after the work was done

@@ -1,0 +1,2 @@
+# Only test.sh is looked for.
+assert open("/app/highest.txt").read() == "21.75\n"

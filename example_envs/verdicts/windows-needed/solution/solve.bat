@@ -1,0 +1,1 @@
+>C:\app\highest.txt echo 21.75

@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# Runs the plugin's fast tests against several versions of pytest and of Python.
+#
+#   bash scripts/matrix.sh [NAME...]      e.g. pytest-8.2.2; all by default
+#
+# Each leg has a virtual environment in .matrix/NAME. Where a leg's Python is not on this machine, that of .venv
+# takes its place.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+legs=( # name, Python (- is that of .venv), pytest; the oldest and the newest of both go together
+    "pytest-8.2.2  3.10  ==8.2.2"
+    "pytest-8.4.2  -     ==8.4.2"
+    "pytest-9.1.1  -     ==9.1.1"
+    "pytest-9      3.13  >=9,<10"
+)
+export UV_PYTHON_DOWNLOADS=never
+
+wanted() {
+    local name=$1
+    shift
+    [[ $# -eq 0 || " $* " == *" $name "* ]]
+}
+
+# Prints the interpreter of a version such as 3.13, or that of .venv.
+find_python() {
+    local version=$1 python
+    if [[ $version != - ]]; then
+        for python in "python$version" "${PYENV_ROOT:-$HOME/.pyenv}/versions/$version".*/bin/python; do
+            # A shim of pyenv is on the PATH also where it leads nowhere.
+            "$python" -c '' >/dev/null 2>&1 && echo "$python" && return
+        done
+    fi
+    echo .venv/bin/python
+}
+
+install() {
+    local name=$1 python=$2 requirement=$3
+    [[ -x .matrix/$name/bin/python ]] || .venv/bin/uv venv --quiet --clear --python "$python" ".matrix/$name"
+    # Always asked for the newest pytest that fits, which is the point of the open-ended legs.
+    .venv/bin/uv pip install --quiet --python ".matrix/$name/bin/python" --upgrade-package pytest \
+        --editable . --group test "pytest$requirement"
+}
+
+versions() {
+    "$1" -c 'import platform, pytest; print("Python", platform.python_version(), "with pytest", pytest.__version__)'
+}
+
+use_pips_index() {
+    local index=${PIP_INDEX_URL:-}
+    [[ -n $index ]] || index=$(.venv/bin/python -m pip config get global.index-url 2>/dev/null || true)
+    if [[ -n $index && -z ${UV_DEFAULT_INDEX:-} ]]; then export UV_DEFAULT_INDEX=$index; fi
+}
+
+bash scripts/setup_venv.sh
+[[ -x .venv/bin/uv ]] || .venv/bin/python -m pip install -qq --disable-pip-version-check uv
+use_pips_index
+
+ran=0
+for leg in "${legs[@]}"; do
+    read -r name version requirement <<<"$leg"
+    wanted "$name" "$@" || continue
+    install "$name" "$(find_python "$version")" "$requirement"
+    echo "--- $name: $(versions ".matrix/$name/bin/python")"
+    report=()
+    if [[ -n ${REPORTS:-} ]]; then report=(--junitxml "$REPORTS/$name.xml"); fi # scripts/test.sh counts them
+    ".matrix/$name/bin/python" -m pytest tests/plugin -q -x -n auto -p no:cacheprovider ${report[@]+"${report[@]}"}
+    ran=$((ran + 1))
+done
+if [[ $ran -eq 0 ]]; then
+    echo "matrix: nothing was run; known are:" >&2
+    printf '  %s\n' "${legs[@]}" >&2
+    exit 1
+fi

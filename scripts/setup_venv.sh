@@ -1,0 +1,104 @@
+#!/usr/bin/env bash
+# Makes .venv in this checkout, with the package (editable) and the dependency groups that are named.
+#
+#   bash scripts/setup_venv.sh [GROUP...]      groups of pyproject.toml: test, lint, dev
+#
+# PYTHON=/path/to/python3 chooses the interpreter of a new .venv; else it is the python3 of the PATH if that is new
+# enough, else the newest that is found. Quick when nothing has changed since the last time.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+venv=.venv
+stamp=$venv/setup-stamp # what was installed: the checkout and pyproject.toml, then a group a line
+
+say() { printf 'setup_venv: %s\n' "$*" >&2; }
+
+new_enough() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 10))' </dev/null >/dev/null 2>&1; }
+can_make_venvs() { "$1" -c 'import ensurepip, venv' </dev/null >/dev/null 2>&1; }
+
+candidates() {
+    if [[ -n ${PYTHON:-} ]]; then
+        echo "$PYTHON"
+        return
+    fi
+    local minor
+    echo python3
+    for minor in 14 13 12 11 10; do echo "python3.$minor"; done
+    find "${PYENV_ROOT:-$HOME/.pyenv}/versions" -maxdepth 3 -path '*/bin/python3' 2>/dev/null | sort -rV
+    echo /usr/bin/python3
+}
+
+# Prints the first candidate that is new enough and can make virtual environments.
+find_python() {
+    local python
+    while read -r python; do
+        if new_enough "$python" && can_make_venvs "$python"; then
+            echo "$python"
+            return
+        fi
+    done < <(candidates)
+    return 1
+}
+
+# Debian's own Python comes without what makes virtual environments.
+install_python() {
+    [[ -z ${PYTHON:-} && $EUID -eq 0 ]] && command -v apt-get >/dev/null || return 1
+    say "no Python >= 3.10 that can make virtual environments: installing Debian's"
+    quietly apt-get update &&
+        DEBIAN_FRONTEND=noninteractive quietly apt-get install -y --no-install-recommends python3 python3-venv
+}
+
+# Shows what a command prints only if it fails.
+quietly() {
+    local output
+    output=$("$@" 2>&1) || {
+        printf '%s\n' "$output" >&2
+        return 1
+    }
+}
+
+no_python() {
+    say "no Python >= 3.10 with venv and ensurepip was found${PYTHON:+ at PYTHON=$PYTHON}."
+    say "Install one (Debian, Ubuntu: apt-get install python3-venv; macOS: brew install python), or name one:"
+    say "PYTHON=/path/to/python3 bash scripts/setup_venv.sh"
+    exit 1
+}
+
+# A virtual environment knows its own place by absolute paths, so a moved checkout needs a new one.
+venv_works() { [[ -f $venv/pyvenv.cfg ]] && new_enough "$venv/bin/python" && "$venv/bin/pip" --version >/dev/null 2>&1; }
+
+make_venv() {
+    local python
+    python=$(find_python) || { install_python && python=$(find_python); } || no_python
+    say "making $venv with $("$python" --version) ($python)"
+    "$python" -m venv --clear "$venv"
+}
+
+fingerprint() { echo "$PWD $(cksum <pyproject.toml)"; }
+
+# True if the stamp says that pyproject.toml as it is now, with every group asked for, is installed.
+up_to_date() {
+    [[ -f $stamp && $(head -n 1 "$stamp") == "$(fingerprint)" ]] || return 1
+    local group
+    for group in "$@"; do
+        tail -n +2 "$stamp" | grep -qxF -- "$group" || return 1
+    done
+}
+
+install() {
+    local groups=() group pip=("$venv/bin/python" -m pip install -qq --disable-pip-version-check)
+    # A new pyproject.toml is installed with the groups that were there, so that none falls behind.
+    while read -r group; do groups+=("$group"); done < <(
+        { printf '%s\n' "$@"; [[ ! -f $stamp ]] || tail -n +2 "$stamp"; } | sed '/^$/d' | sort -u
+    )
+    say "installing pytest-rlenv${groups[*]:+ with the groups: ${groups[*]}}"
+    rm -f "$stamp"
+    "${pip[@]}" --upgrade 'pip>=25.1' # the first that knows --group
+    local options=()
+    for group in ${groups[@]+"${groups[@]}"}; do options+=(--group "$group"); done
+    "${pip[@]}" --editable . ${options[@]+"${options[@]}"}
+    { fingerprint; printf '%s\n' ${groups[@]+"${groups[@]}"}; } >"$stamp"
+}
+
+venv_works || make_venv
+up_to_date "$@" || install "$@"
