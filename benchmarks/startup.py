@@ -33,9 +33,8 @@ def main() -> None:
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 31
     folder = Path(tempfile.mkdtemp())
     (folder / "test_empty.py").write_text("def test_nothing(): pass\n")
-    print(
-        f"{platform.platform()}, Python {platform.python_version()}, {os.cpu_count()} cores, {rounds} rounds\n"
-    )
+    print(f"{platform.platform()}, Python {platform.python_version()}, {os.cpu_count()} cores")
+    print(f"{rounds} rounds\n")
     print("| run | without, ms | with, ms | added, ms | ratio |")
     print("|---|---|---|---|---|")
     for name, args in CASES.items():

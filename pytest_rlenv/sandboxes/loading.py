@@ -9,14 +9,18 @@ from typing import cast
 from pytest_rlenv.errors import RlenvError, SpecError
 from pytest_rlenv.sandboxes.protocol import Sandbox, SandboxContext
 
-BUILT_IN = {"docker": "pytest_rlenv.sandboxes.docker.sandbox:DockerSandbox"}
+BUILT_IN = {
+    "auto": "pytest_rlenv.sandboxes.auto:AutoSandbox",
+    "docker": "pytest_rlenv.sandboxes.docker.sandbox:DockerSandbox",
+    "local": "pytest_rlenv.sandboxes.local.sandbox:LocalSandbox",
+}
 
 
 def create(name: str, context: SandboxContext) -> Sandbox:
     """Return a new sandbox.
 
     Args:
-        name: ``docker``, or ``module:Class`` for a class that is called with the context.
+        name: ``auto``, ``docker``, ``local``, or ``module:Class`` for a class that is called with the context.
         context: what it is told of the run.
 
     Raises:
