@@ -20,7 +20,7 @@ def create(name: str, context: SandboxContext) -> Sandbox:
     """Return a new sandbox.
 
     Args:
-        name: ``auto``, ``docker``, ``local``, or ``module:Class`` for a class that is called with the context.
+        name: ``auto``, ``docker``, ``local``, or ``module:Class`` for a class called with the context.
         context: what it is told of the run.
 
     Raises:
