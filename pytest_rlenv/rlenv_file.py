@@ -11,20 +11,15 @@ oracle = ">= 0.55"
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from pytest_rlenv import toml
 from pytest_rlenv.errors import SpecError
 from pytest_rlenv.settings import Agents, Finite, Settings, Words
 from pytest_rlenv.verdict import Expectation
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 
 class RlenvFile(BaseModel):
@@ -67,8 +62,8 @@ def read_rlenv_file(path: Path) -> RlenvFile:
         SpecError: naming the file, the field and the value.
     """
     try:
-        found = RlenvFile.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        found = RlenvFile.model_validate(toml.loads(path.read_text(encoding="utf-8")))
+    except (OSError, UnicodeDecodeError, toml.TOMLDecodeError) as error:
         raise SpecError(f"{path.name}: {error}") from error
     except ValidationError as error:
         first = error.errors()[0]

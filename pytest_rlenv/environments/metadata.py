@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from pytest_rlenv import toml
 from pytest_rlenv.environments.discovery import MANIFEST
 from pytest_rlenv.environments.hub_client import HubClient
 from pytest_rlenv.environments.hub_download import download_all
 from pytest_rlenv.environments.model import HUB, Environment, TaskRef
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 
 def add_metadata(environment: Environment, hub: Callable[[], HubClient]) -> Environment:
@@ -56,7 +51,7 @@ def _with_metadata(task: TaskRef, manifest: Path | None) -> TaskRef:
     if manifest is None:
         return task
     try:
-        table = tomllib.loads(manifest.read_text(encoding="utf-8"))
+        table = toml.loads(manifest.read_text(encoding="utf-8"))
     except (OSError, ValueError):  # ValueError: not TOML, not UTF-8
         return task
     metadata = _table(table, "metadata")

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
+from pytest_rlenv import toml
 from pytest_rlenv.errors import TaskInvalid
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 MAX_CONFIG_BYTES = 1024 * 1024
 """A ``task.toml`` above this size is refused: it holds data that belongs elsewhere."""
@@ -50,8 +45,8 @@ def parse_toml(text: bytes | str, path: Path | str) -> dict[str, Any]:
 
 def _loads(source: str, path: Path | str) -> dict[str, Any]:
     try:
-        return tomllib.loads(source)
-    except tomllib.TOMLDecodeError as error:
+        return toml.loads(source)
+    except toml.TOMLDecodeError as error:
         raise TaskInvalid(f"{path}: not valid TOML: {error}") from None
     except RecursionError:
         raise TaskInvalid(f"{path}: not valid TOML: nested too deeply") from None

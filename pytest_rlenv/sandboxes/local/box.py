@@ -1,0 +1,291 @@
+"""One box of namespaces: what the :class:`~pytest_rlenv.sandboxes.protocol.Box` protocol promises."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+
+from pytest_rlenv.errors import SandboxFailed
+from pytest_rlenv.sandboxes.local import transfer, tree
+from pytest_rlenv.sandboxes.local.entrypoint import Entrypoint
+from pytest_rlenv.sandboxes.local.imageconfig import DEFAULT_PATH, ImageConfig
+from pytest_rlenv.sandboxes.local.launcher import Launcher
+from pytest_rlenv.sandboxes.local.limits import Limits
+from pytest_rlenv.sandboxes.local.namespace import Namespace
+from pytest_rlenv.sandboxes.local.process import Command, Process, common_fields, not_started
+from pytest_rlenv.sandboxes.local.users import User, find_user, is_root
+from pytest_rlenv.sandboxes.protocol import (
+    DEFAULT_OUTPUT_CAP,
+    BoxSpec,
+    Completed,
+    Entry,
+    Extracted,
+    Stat,
+)
+
+_KILLED = 137
+_DEATH_WAIT = 0.05
+_PASSWD_CAP = 4 * 1024 * 1024
+_STOPPED, _DESTROYED = "the box was stopped", "the box was destroyed"
+
+
+class LocalBox:
+    """A running box. Made by :class:`~pytest_rlenv.sandboxes.local.sandbox.LocalSandbox`.
+
+    Args:
+        name: its name, in it and outside.
+        launcher: who starts its processes.
+        namespace: where they run.
+        spec: how it was asked for.
+        image: what its image says of itself.
+        limits: what its commands may use.
+        discard: removes what is left of the box on this machine, once its processes have ended.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        launcher: Launcher,
+        namespace: Namespace,
+        spec: BoxSpec,
+        image: ImageConfig,
+        limits: Limits,
+        discard: Callable[[LocalBox], None],
+    ) -> None:
+        self._name = name
+        self._launcher = launcher
+        self._namespace = namespace
+        self._spec = spec
+        self._image = image
+        self._limits = limits
+        self._discard = discard
+        fields = common_fields(limits, user_namespace=namespace.has_user_namespace)
+        self._attendant = launcher.attend(fields, namespace.pidfd)
+        self._entrypoint: Entrypoint | None = None
+        self._over = ""
+        self._ending = threading.Lock()
+
+    @property
+    def id(self) -> str:
+        """The box's name."""
+        return self._name
+
+    def put(self, entries: Iterable[Entry], dest: str = "/") -> None:
+        """Write files and folders below ``dest`` as root; see :func:`~.transfer.put` for links in the box.
+
+        Raises:
+            SandboxFailed: the box is gone or refuses. DiskFull: no space left.
+        """
+        self._must_exist()
+        transfer.put(self._namespace.root, entries, dest)
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        user: str | int | None = None,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        timeout: float | None = None,
+        cap: int = DEFAULT_OUTPUT_CAP,
+    ) -> Completed:
+        """Run a command to its end and return how it ended; stdin is empty.
+
+        A stream longer than ``cap`` has a line in its middle that says how much was left out. What a
+        command leaves running and printing may do so into its output for a moment longer.
+
+        Raises:
+            SandboxFailed: the box died, or the command could not be started (no such command, user or
+                working directory). EntrypointExited: the image's ENTRYPOINT ended too soon.
+        """
+        begin = time.monotonic()
+        self._must_run()
+        command = self._command(argv, user=user, env=env, cwd=cwd)
+        ooms = self._limits.out_of_memory()
+        with closing(Process(self._attendant, self._launcher, command, cap)) as process:
+            timed_out = not process.pump(None if timeout is None else begin + timeout)
+            if timed_out:
+                self._kill_all()
+                process.wait_killed()
+            exit_code = None if timed_out else self._exit_code(process, user, cwd)
+        if self._entrypoint is not None:
+            self._entrypoint.check()
+        output = process.output
+        return Completed(
+            exit_code=exit_code,
+            stdout=output.stdout.value(),
+            stderr=output.stderr.value(),
+            output=output.both.value(),
+            output_bytes=output.both.total,
+            timed_out=timed_out,
+            seconds=time.monotonic() - begin,
+            oom_killed=self._limits.ran_out_of_memory(ooms),
+        )
+
+    def stat(self, path: str) -> Stat | None:
+        """Return what is at ``path`` without following a link there, ``None`` if nothing is.
+
+        Raises:
+            SandboxFailed: the box is gone.
+        """
+        self._must_exist()
+        return transfer.stat(self._namespace.root, path)
+
+    def get(self, path: str, *, cap: int) -> bytes:
+        """Return a regular file's bytes, at most ``cap`` of them; works on a stopped box too.
+
+        Raises:
+            SandboxFailed: there is no regular file of at most ``cap`` bytes at ``path``.
+        """
+        self._must_exist()
+        return transfer.get(self._namespace.root, path, cap)
+
+    def get_tree(self, path: str, dest: Path, *, cap: int, max_files: int = 10_000) -> Extracted:
+        """Copy the regular files below ``path`` into ``dest``, up to ``cap`` bytes; works when stopped too.
+
+        Links, devices and pipes are refused and listed. A missing ``path`` is empty.
+
+        Raises:
+            SandboxFailed: the box is gone. DiskFull: no space left here.
+        """
+        self._must_exist()
+        return tree.get_tree(self._namespace.root, path, dest, cap=cap, max_files=max_files)
+
+    def quiesce(self) -> None:
+        """Kill every process in the box but its keeper.
+
+        Raises:
+            SandboxFailed: the box died.
+        """
+        self._must_run()
+        self._kill_all()
+
+    def stop(self) -> None:
+        """End all processes at once, keeping the files for :meth:`get`; a stopped box stays stopped.
+
+        Raises:
+            SandboxFailed: the box is gone.
+        """
+        self._must_exist()
+        self._namespace.end()
+        self._attendant.close()
+        self._over = _STOPPED
+
+    def destroy(self) -> None:
+        """Remove the box; never raises, and may be called twice."""
+        with self._ending:
+            if self._over == _DESTROYED:
+                return
+            self._over = _DESTROYED
+        with contextlib.suppress(SandboxFailed):  # its files are removed from under what does not end
+            self._namespace.end()
+        self._attendant.close()
+        if self._entrypoint is not None:
+            self._entrypoint.close()
+        self._discard(self)
+
+    def release(self) -> None:
+        """Let go of the box's files and control group; the sandbox does that with a destroyed box."""
+        self._namespace.close()
+        self._limits.close()
+
+    # ---- for the sandbox, while it starts the box
+
+    def start_entrypoint(self, log: Path) -> None:
+        """Run the image's ENTRYPOINT, if it has one; see :class:`~.entrypoint.Entrypoint`."""
+        if not self._image.entrypoint:
+            return
+        entrypoint = Entrypoint(
+            self._attendant,
+            self._launcher,
+            self._namespace,
+            self._image.entrypoint,
+            self._spec.lifetime,
+            lambda argv: self._command(argv, user=None, env=None, cwd=self._image.workdir),
+            log,
+        )
+        self._entrypoint = entrypoint
+        entrypoint.start()
+
+    # ----
+
+    def _command(
+        self,
+        argv: Sequence[str],
+        *,
+        user: str | int | None,
+        env: Mapping[str, str] | None,
+        cwd: str | None,
+    ) -> Command:
+        who = self._user(self._image.user if user is None else user)
+        base = {"PATH": DEFAULT_PATH, "HOSTNAME": self._name, "HOME": who.home}
+        return Command(
+            argv=argv,
+            env={**base, **self._image.env, **self._spec.env, **(env or {})},
+            cwd=cwd or self._spec.workdir or self._image.workdir,
+            user=who,
+        )
+
+    def _user(self, spec: str | int) -> User:
+        if self._namespace.has_user_namespace:
+            if not is_root(spec):
+                raise SandboxFailed(
+                    f"user {str(spec)!r}: the boxes of a plain user have no other user than root",
+                    hint="run as root, or with --rlenv-sandbox docker",
+                )
+            return User()
+        return find_user(spec, self._read)
+
+    def _read(self, path: str) -> bytes | None:
+        try:
+            return transfer.get(self._namespace.root, path, _PASSWD_CAP)
+        except SandboxFailed:
+            return None
+
+    def _exit_code(self, process: Process, user: str | int | None, cwd: str | None) -> int:
+        result = process.result()
+        if result is None or result[1] == _KILLED or result[0] in ("setns", "fork"):
+            self._raise_if_dying()
+        if result is None:
+            raise SandboxFailed(
+                "a command could not be started: the machine has no process or memory left",
+                hint="run fewer rollouts at once",
+            )
+        step, number = result
+        if step:
+            raise not_started(step, number, process.command, user, cwd or self._spec.workdir)
+        return number
+
+    def _kill_all(self) -> None:
+        self._namespace.kill_all()
+        if self._entrypoint is not None:
+            self._entrypoint.after_kill()
+
+    def _raise_if_dying(self) -> None:
+        """Tell a command that was killed from a box that was: in that one nothing can be started any more."""
+        if self._namespace.is_dead(_DEATH_WAIT) or not self._namespace.can_start_processes():
+            raise self._died()
+
+    def _must_exist(self) -> None:
+        if self._over == _DESTROYED:
+            raise SandboxFailed(f"{self._over} before this")
+
+    def _must_run(self) -> None:
+        if self._over:
+            raise SandboxFailed(f"{self._over} before this")
+        if self._namespace.is_dead():
+            raise self._died()
+        if self._entrypoint is not None:
+            self._entrypoint.check()
+
+    def _died(self) -> SandboxFailed:
+        if self._over:
+            return SandboxFailed(f"{self._over} meanwhile")
+        return SandboxFailed(
+            "the box died: its first process ended",
+            hint="it was killed from outside, or by the machine for want of memory",
+        )

@@ -1,0 +1,182 @@
+"""Images for local boxes: through Docker and extracted, or found in the cache, or none at all."""
+
+from __future__ import annotations
+
+import threading
+import time
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import quote
+
+from pytest_rlenv.errors import EngineUnavailable, ImageUnavailable, Stage, StageTimeout, Unsupported
+from pytest_rlenv.sandboxes.local.boxes import Source
+from pytest_rlenv.sandboxes.local.command import overlay
+from pytest_rlenv.sandboxes.local.extract import extract
+from pytest_rlenv.sandboxes.local.imageconfig import ImageConfig
+from pytest_rlenv.sandboxes.local.recipe import Recipe, read_recipe
+from pytest_rlenv.sandboxes.local.rootfs import RootfsCache
+from pytest_rlenv.sandboxes.local.userland import is_writable, make_root
+from pytest_rlenv.sandboxes.protocol import BoxSpec, ImageRef, ImageSpec, SandboxContext
+
+if TYPE_CHECKING:
+    from pytest_rlenv.sandboxes.docker.client import Engine
+    from pytest_rlenv.sandboxes.docker.sandbox import DockerSandbox
+
+HOST = "host:"
+"""How the ids of "images" start that are this machine's userland and some files."""
+
+_EXPORT_LIFETIME = 3600.0
+
+
+class LocalImages:
+    """Prepares images. Safe to use from several threads.
+
+    Args:
+        context: of the run.
+        owners: True where extracted files keep their owners.
+        no_overlay: why images cannot be used at all; empty if they can.
+    """
+
+    def __init__(self, context: SandboxContext, *, owners: bool, no_overlay: str) -> None:
+        self._context = context
+        self._cache = RootfsCache(context.cache_dir, owners=owners)
+        self._no_overlay = no_overlay
+        self._lock = threading.Lock()
+        self._docker: DockerSandbox | None = None
+        self._no_engine: EngineUnavailable | None = None
+        self._recipes: dict[str, Recipe] = {}
+
+    def no_engine(self) -> EngineUnavailable | None:
+        """Return why no Docker engine can be asked, ``None`` if one answers; found out once."""
+        from pytest_rlenv.sandboxes.docker.sandbox import DockerSandbox
+
+        with self._lock:
+            if self._docker is None:
+                self._docker = DockerSandbox(self._context)
+                try:
+                    self._docker.check()
+                except EngineUnavailable as error:
+                    self._no_engine = error
+            return self._no_engine
+
+    @property
+    def uses_host(self) -> bool:
+        """True if images that are not in the cache cannot be had, so that this machine's userland is used."""
+        return bool(self._no_overlay) or self.no_engine() is not None
+
+    def prepare(self, spec: ImageSpec, timeout: float | None) -> ImageRef:
+        """Return an image that a box can be started from.
+
+        Raises:
+            Unsupported: there is no image to be had, and the task needs one.
+            BuildFailed, ImageUnavailable, StageTimeout, DiskFull, EngineUnavailable, TaskInvalid.
+        """
+        if self._no_overlay:
+            return self._prepare_host(spec)
+        if self.no_engine() is None:
+            return self._prepare_image(spec, timeout)
+        found = self._cache.recall(_key(spec))
+        return found or self._prepare_host(spec)
+
+    def source(self, image: ImageRef) -> Source:
+        """Return what boxes are made from, for a reference that :meth:`prepare` gave.
+
+        Raises:
+            ImageUnavailable: it is not here any more.
+        """
+        recipe = self._recipes.get(image.id)
+        if recipe is not None:
+            return Source(recipe.config, make_root, recipe.entries)
+        found = None if image.id.startswith(HOST) else self._cache.find(image.id)
+        if found is None:
+            raise ImageUnavailable(
+                f"image {image.name!r} ({image.id}) is not in {self._context.cache_dir} any more",
+                hint="was the cache removed while the run was under way?",
+            )
+        return Source(found.config, partial(overlay, found.root))
+
+    def close(self) -> None:
+        """Let go of Docker and of the extracted images."""
+        if self._docker is not None:
+            self._docker.close()
+        self._cache.close()
+
+    def _prepare_image(self, spec: ImageSpec, timeout: float | None) -> ImageRef:
+        import filelock
+
+        deadline = None if timeout is None else time.monotonic() + timeout
+        docker = cast("DockerSandbox", self._docker)
+        image = docker.prepare(spec, timeout=timeout)
+
+        def fill(root: Path) -> ImageConfig:
+            return self._extract(image, root, deadline)
+
+        left = None if deadline is None else max(0.0, deadline - time.monotonic())
+        try:
+            self._cache.find_or_add(image.id, fill, timeout=left)
+        except filelock.Timeout:
+            raise StageTimeout(
+                f"image {image.name!r}: another process did not extract it in time", stage=Stage.BUILD
+            ) from None
+        self._cache.remember(_key(spec), image)
+        return image
+
+    def _extract(self, image: ImageRef, root: Path, deadline: float | None) -> ImageConfig:
+        """Write an image's files below ``root``, by way of a container that is never started."""
+        from pytest_rlenv.sandboxes.docker.client import shared_engine
+        from pytest_rlenv.sandboxes.docker.failures import refusals_as_errors
+        from pytest_rlenv.sandboxes.docker.labels import box_labels
+        from pytest_rlenv.sandboxes.docker.removal import remove_container
+
+        with refusals_as_errors(Stage.BUILD):
+            engine = shared_engine()
+            inspected = engine.get(f"/images/{quote(image.id, safe='/:@')}/json", doing="look at the image")
+            body = {
+                "Image": image.id,
+                "Cmd": ["true"],
+                "NetworkDisabled": True,
+                "Labels": box_labels(self._context, BoxSpec(lifetime=_EXPORT_LIFETIME)),
+            }
+            created = engine.request("POST", "/containers/create", body=body, doing="export the image")
+            container = str(created.json()["Id"])
+            try:
+                self._export(engine, container, root, deadline)
+            finally:
+                remove_container(engine, container)
+        return ImageConfig.of(inspected)
+
+    def _export(self, engine: Engine, container: str, root: Path, deadline: float | None) -> None:
+        from pytest_rlenv.sandboxes.docker.failures import connection_errors
+
+        doing = "export the image"
+        path = f"/containers/{container}/export"
+        with (
+            connection_errors(engine.endpoint, doing),
+            engine.request("GET", path, stream=True, doing=doing) as response,
+        ):
+            raw: Any = response.raw
+            extract(raw, root, owners=self._cache.owners, deadline=deadline)
+
+    def _prepare_host(self, spec: ImageSpec) -> ImageRef:
+        if spec.context is None:
+            raise Unsupported(f"image {spec.name!r}: {self._why()}, so the local sandbox has no images")
+        try:
+            recipe = read_recipe(spec.context, is_writable)
+        except Unsupported as reason:
+            raise Unsupported(f"{reason} ({self._why()}, so there are no images)") from None
+        image = ImageRef(f"host userland (for {recipe.base})", f"{HOST}{recipe.digest}")
+        self._recipes[image.id] = recipe
+        return image
+
+    def _why(self) -> str:
+        return self._no_overlay or "no Docker engine answers"
+
+
+def _key(spec: ImageSpec) -> str:
+    """Return what names an image when no engine can be asked for its id."""
+    from pytest_rlenv.sandboxes.docker.context import BuildContext
+
+    if spec.context is not None:
+        return f"context:{BuildContext.read(spec.context).digest()}"
+    return f"name:{spec.name}"

@@ -1,0 +1,204 @@
+"""Extracted images: each root file system is on this machine once, beside what its image says of itself.
+
+``<cache>/rootfs/<image id>/root`` holds the files, ``config.json`` the description; ``used`` is locked by
+each process that may have boxes on it, and its time says when that was. Names are remembered, so that an
+image that was prepared once can be used when no engine answers any more.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_rlenv.sandboxes.local._removal import remove_tree
+from pytest_rlenv.sandboxes.local.imageconfig import ImageConfig
+from pytest_rlenv.sandboxes.protocol import ImageRef
+
+_FOLDER, _NAMES, _ROOT, _CONFIG, _USED = "rootfs", "names", "root", "config.json", "used"
+_PARTIAL = ".part-"
+_ABANDONED = 24 * 3600.0
+_LOCK_POLL = 0.02
+
+
+@dataclass(frozen=True)
+class Rootfs:
+    """An extracted image.
+
+    Attributes:
+        root: the folder that is its root file system. Never written to.
+        config: what the image says of itself.
+    """
+
+    root: Path
+    config: ImageConfig
+
+
+class RootfsCache:
+    """The extracted images of one cache folder.
+
+    Args:
+        cache_dir: the folder of all that outlives a run.
+        owners: True where files keep their owners; the others are kept apart.
+    """
+
+    def __init__(self, cache_dir: Path, *, owners: bool) -> None:
+        self._folder = cache_dir / _FOLDER
+        self.owners = owners
+        self._suffix = "" if owners else "-user"
+        self._held: dict[str, tuple[Rootfs, int]] = {}
+
+    def find(self, image_id: str) -> Rootfs | None:
+        """Return an extracted image, which nobody removes until :meth:`close`; ``None`` if it is not here."""
+        if image_id in self._held:
+            return self._held[image_id][0]
+        folder = self._place(image_id)
+        held = _hold(folder / _USED)
+        if held is None:
+            return None
+        stored = json.loads((folder / _CONFIG).read_text(encoding="utf-8"))
+        rootfs = Rootfs(folder / _ROOT, ImageConfig.from_json(stored))
+        other = self._held.setdefault(image_id, (rootfs, held))
+        if other[1] != held:  # another thread was faster
+            os.close(held)
+        return other[0]
+
+    def find_or_add(
+        self,
+        image_id: str,
+        fill: Callable[[Path], ImageConfig],
+        *,
+        timeout: float | None,
+    ) -> Rootfs:
+        """Return an extracted image; of all processes that ask, one extracts it.
+
+        Args:
+            image_id: the image's content id.
+            fill: writes the root file system into a folder, which it makes, and returns its description.
+            timeout: seconds to wait for another process that is at it.
+
+        Raises:
+            filelock.Timeout: it took the other process longer. What ``fill`` raises; nothing is left then.
+        """
+        from filelock import FileLock
+
+        found = self.find(image_id)
+        if found is not None:
+            return found
+        self._folder.mkdir(parents=True, exist_ok=True)
+        place = self._place(image_id)
+        lock = FileLock(f"{place}.lock", timeout=-1 if timeout is None else timeout)
+        with lock.acquire(poll_interval=_LOCK_POLL):
+            if not place.exists():
+                partial = place.with_name(f"{place.name}{_PARTIAL}{secrets.token_hex(4)}")
+                try:
+                    config = fill(partial / _ROOT)
+                    (partial / _CONFIG).write_text(json.dumps(config.as_json()), encoding="utf-8")
+                    (partial / _USED).touch()
+                    partial.rename(place)
+                finally:
+                    remove_tree(partial)
+            found = self.find(image_id)
+        if found is None:
+            raise FileNotFoundError(f"{place} was removed while it was made")
+        return found
+
+    def remember(self, key: str, image: ImageRef) -> None:
+        """Take note of which image a name or a build context stands for."""
+        note = self._note(key)
+        text = json.dumps({"name": image.name, "id": image.id})
+        if note.is_file() and note.read_text(encoding="utf-8") == text:
+            return
+        note.parent.mkdir(parents=True, exist_ok=True)
+        partial = note.with_name(f"{note.name}{_PARTIAL}{secrets.token_hex(4)}")
+        partial.write_text(text, encoding="utf-8")
+        partial.rename(note)
+
+    def recall(self, key: str) -> ImageRef | None:
+        """Return the image that a name or a build context stood for, if it is still here."""
+        try:
+            stored = json.loads(self._note(key).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        image = ImageRef(stored["name"], stored["id"])
+        return image if self.find(image.id) else None
+
+    def close(self) -> None:
+        """Let go of all images; they may be pruned from now on."""
+        while self._held:
+            _, (_, held) = self._held.popitem()
+            os.close(held)
+
+    def _place(self, image_id: str) -> Path:
+        return self._folder / f"{image_id.removeprefix('sha256:')}{self._suffix}"
+
+    def _note(self, key: str) -> Path:
+        return self._folder / _NAMES / hashlib.sha256(f"{key}{self._suffix}".encode()).hexdigest()
+
+
+def prune(cache_dir: Path, older_than: float) -> int:
+    """Remove extracted images that nobody has used for ``older_than`` seconds; return how many.
+
+    Images that a process holds are left alone, whatever their age.
+    """
+    folder = cache_dir / _FOLDER
+    removed = 0
+    if not folder.is_dir():
+        return removed
+    now = time.time()
+    for place in list(folder.iterdir()):
+        if _PARTIAL in place.name:
+            if now - place.lstat().st_mtime > _ABANDONED:
+                remove_tree(place)
+        elif (place / _USED).is_file() and now - (place / _USED).stat().st_mtime >= older_than:
+            removed += _remove_unused(place)
+    for note in list((folder / _NAMES).glob("*")):
+        if now - note.stat().st_mtime >= older_than and not _stands_for_something(folder, note):
+            note.unlink(missing_ok=True)
+    return removed
+
+
+def _hold(used: Path) -> int | None:
+    """Return an open file that keeps an image from being removed; ``None`` if there is no such image."""
+    try:
+        fd = os.open(used, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    fcntl.flock(fd, fcntl.LOCK_SH)
+    try:
+        if used.stat().st_ino == os.fstat(fd).st_ino:
+            os.utime(fd)
+            return fd
+    except FileNotFoundError:
+        pass  # removed since it was opened
+    os.close(fd)
+    return None
+
+
+def _remove_unused(place: Path) -> bool:
+    fd = os.open(place / _USED, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        gone = place.with_name(f"{place.name}{_PARTIAL}{secrets.token_hex(4)}")
+        place.rename(gone)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(fd)
+    remove_tree(gone)
+    Path(f"{place}.lock").unlink(missing_ok=True)
+    return True
+
+
+def _stands_for_something(folder: Path, note: Path) -> bool:
+    try:
+        image = str(json.loads(note.read_text(encoding="utf-8"))["id"]).removeprefix("sha256:")
+    except (OSError, ValueError, KeyError):
+        return False
+    return any((folder / f"{image}{suffix}").exists() for suffix in ("", "-user"))
