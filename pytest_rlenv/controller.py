@@ -6,6 +6,7 @@ Registered as a plugin of its own where there is no worker. It imports nothing h
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,6 +19,12 @@ if TYPE_CHECKING:
     from pytest_rlenv.reports.results import ResultsFolder
     from pytest_rlenv.run import Run
 
+SECONDS = "rlenv/seconds"
+"""Key in pytest's cache: seconds of each rollout, by node id, for the next run's order."""
+
+ONE_WORKER = ("loadscope", "loadfile")
+"""Modes of xdist's that run a whole environment on one worker."""
+
 NARROWING = ("keyword", "markexpr", "lf", "deselect", "stepwise")
 """Options of pytest's that leave fewer tasks than the controller knows of."""
 
@@ -29,6 +36,9 @@ class Controller:
         self.config = config
         self.results: list[Result] = []
         self._crashed: set[str] = set()
+        self._workers = 0
+        self._seconds: dict[str, float] = {}
+        self._bad = 0
         self._folder: ResultsFolder | None = None
         self._unscored = False
 
@@ -73,7 +83,13 @@ class Controller:
 
         run = get_run(self.config)
         sandbox = run.settings.sandbox if is_dry(self.config) else run.sandbox.describe()
-        return header_lines(run.environments, run.settings.agent, sandbox)
+        lines = header_lines(run.environments, run.settings.agent, sandbox)
+        dist = getattr(self.config.option, "dist", "no")
+        if dist in ONE_WORKER and _is_distributed(self.config):
+            lines.append(f"rlenv: warning: --dist {dist} runs a whole environment on one worker; use load")
+        elif dist == "loadgroup":
+            lines.append("rlenv: warning: --dist loadgroup hangs when a worker dies; use load")
+        return lines
 
     # ---- workers
 
@@ -81,6 +97,24 @@ class Controller:
     def pytest_configure_node(self, node: Any) -> None:
         """Hand the run to a worker."""
         node.workerinput[WORKER_INPUT] = worker_input(self.config)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_setupnodes(self, specs: Sequence[Any]) -> None:
+        """Take note of how many workers there will be."""
+        self._workers = len(specs)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_make_scheduler(self, config: pytest.Config) -> object | None:
+        """Deal the longest rollouts first, where the user left the choice to xdist."""
+        if not is_active(config) or config.getoption("dist") != "load":
+            return None
+        from pytest_rlenv.scheduling import LongestFirst
+
+        return LongestFirst(self._workers, self._seconds_of_last_run(), self._complain)
+
+    def _complain(self, what: str) -> None:
+        report = pytest.CollectReport(nodeid="rlenv", outcome="failed", longrepr=what, result=[])
+        self.config.hook.pytest_collectreport(report=report)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_handlecrashitem(self, crashitem: str, report: pytest.TestReport) -> None:
@@ -103,6 +137,8 @@ class Controller:
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Store a rollout as it ends."""
+        if report.failed:
+            self._count_failed()
         text = getattr(report, "rlenv", None)
         if text is None:
             return
@@ -111,9 +147,25 @@ class Controller:
         record = json.loads(text) | {"outcome": _outcome(report)}
         self._results_folder().add(record)
         self.results.append(Result.of(record))
+        self._seconds[report.nodeid] = record["seconds"]
         if report.nodeid in self._crashed:
             self._crashed.discard(report.nodeid)
             self._tear_down_crashed(report)
+
+    def _count_failed(self) -> None:
+        """Tell the workers to start no more rollouts once ``-x`` or ``--maxfail`` is reached.
+
+        They hold items already that pytest-xdist does not take back.
+        """
+        self._bad += 1
+        limit = self.config.getoption("maxfail")
+        if limit and self._bad >= limit and is_active(self.config):
+            get_run(self.config).stop(f"--maxfail={limit} was reached")
+
+    def _seconds_of_last_run(self) -> dict[str, float]:
+        cache = getattr(self.config, "cache", None)
+        found: dict[str, float] = cache.get(SECONDS, {}) if cache else {}
+        return found
 
     def _tear_down_crashed(self, report: pytest.TestReport) -> None:
         """Send the teardown report that a dead worker never will: JUnit writes properties at teardown."""
@@ -137,6 +189,8 @@ class Controller:
             self._unscored = not scored and not get_settings(self.config).allow_unscored
             if self._unscored:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        if self._seconds and (cache := getattr(self.config, "cache", None)) is not None:
+            cache.set(SECONDS, self._seconds_of_last_run() | self._seconds)
         if self._folder is not None:
             self._folder.finish(int(session.exitstatus))
 

@@ -87,6 +87,8 @@ def rollout(
 
     plan = planned(request)
     run = get_run(request.config)
+    if why := run.stopped():
+        pytest.skip(f"not started: {why}")
     judged = run.execute(
         rlenv_task,
         rlenv_agent,

@@ -145,6 +145,19 @@ class Run:
             raise FetchFailed(self.fetch_problem.message, hint=self.fetch_problem.hint)
         self.fetch([task])
 
+    # ---- stopping early
+
+    def stop(self, why: str) -> None:
+        """Have all processes of this run start no more rollouts."""
+        (self.shared_dir() / "stop").write_text(why, encoding="utf-8")
+
+    def stopped(self) -> str | None:
+        """Return why no more rollouts are started, or ``None``."""
+        try:
+            return (self.identity.run_dir / "shared" / "stop").read_text(encoding="utf-8")
+        except OSError:
+            return None
+
     # ---- folders
 
     def shared_dir(self) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -140,3 +141,28 @@ def test_a_killed_controller_leaves_what_it_had(project: Project) -> None:
     process.kill()
     process.communicate(timeout=60)
     assert [(r["task"], r["reward"]) for r in project.records()] == [("a", 1.0), ("b", 0.0)]
+
+
+def test_the_longest_of_last_time_comes_first(project: Project) -> None:
+    project.tasks(**dict.fromkeys("abcdef", "# scripted: reward=1"))
+    project.task("z", test="# scripted: sleep=0.5\n# scripted: reward=1")
+    project.demo("-n1", "--rlenv-output=first")
+    assert outcomes(project.demo("-n1", "--rlenv-output=second")) == {"passed": 7}
+    order = [
+        json.loads(line)["task"]
+        for line in (project.path / "second" / "results.jsonl").read_text().splitlines()
+    ]
+    assert order[0] == "z"
+
+
+def test_after_a_stop_no_more_rollouts_are_started(project: Project) -> None:
+    counted = f"# scripted: count={project.path}/ran\n# scripted: sleep=0.2\n# scripted: reward=1"
+    project.tasks(a="# scripted: reward=0", **{f"t{n:02}": counted for n in range(30)})
+    result = project.demo("-n2", "-x", "--dist=worksteal")
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    assert len((project.path / "ran").read_text().splitlines()) <= 6
+
+
+@pytest.mark.parametrize("mode", ["loadscope", "loadfile", "loadgroup"])
+def test_a_mode_that_harms_is_warned_of(six: Project, mode: str) -> None:
+    six.demo("-n1", f"--dist={mode}").stdout.fnmatch_lines([f"rlenv: warning: --dist {mode} *"])

@@ -82,7 +82,8 @@ class Attendant:
                 file.write(b"0")
         # these are for commands only; their files are outside of the box
         self._groups = [os.open(path, os.O_WRONLY | os.O_CLOEXEC) for path in fields["command_cgroups"]]
-        launcher.enter(pidfd, launcher.NAMESPACES, user_namespace=fields["user_namespace"])
+        which = launcher.NAMESPACES | (launcher.CLONE_NEWNET if fields["network_namespace"] else 0)
+        launcher.enter(pidfd, which, user_namespace=fields["user_namespace"])
         os.umask(0o022)
         for which, limit in fields["rlimits"]:
             hard = resource.getrlimit(which)[1]

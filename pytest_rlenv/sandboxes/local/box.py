@@ -20,6 +20,7 @@ from pytest_rlenv.sandboxes.local.process import Command, Process, common_fields
 from pytest_rlenv.sandboxes.local.users import User, find_user, is_root
 from pytest_rlenv.sandboxes.protocol import (
     DEFAULT_OUTPUT_CAP,
+    NO_NETWORK,
     BoxSpec,
     Completed,
     Entry,
@@ -63,7 +64,11 @@ class LocalBox:
         self._image = image
         self._limits = limits
         self._discard = discard
-        fields = common_fields(limits, user_namespace=namespace.has_user_namespace)
+        fields = common_fields(
+            limits,
+            user_namespace=namespace.has_user_namespace,
+            network_namespace=spec.network == NO_NETWORK,
+        )
         self._attendant = launcher.attend(fields, namespace.pidfd)
         self._entrypoint: Entrypoint | None = None
         self._over = ""

@@ -48,7 +48,7 @@ class Command:
         }
 
 
-def common_fields(limits: Limits, *, user_namespace: bool) -> dict[str, Any]:
+def common_fields(limits: Limits, *, user_namespace: bool, network_namespace: bool) -> dict[str, Any]:
     """Return what all commands of a box have in common, as the attendant takes it."""
     return {
         "cgroups": limits.procs(),
@@ -57,6 +57,7 @@ def common_fields(limits: Limits, *, user_namespace: bool) -> dict[str, Any]:
         "capabilities": CAPABILITY_MASK,
         "seccomp": seccomp.program(),
         "user_namespace": user_namespace,
+        "network_namespace": network_namespace,
     }
 
 
