@@ -89,7 +89,7 @@ class FileNode(pytest.Module):
 
     def collect(self) -> Iterator[pytest.Item | pytest.Collector]:
         """Resolve the file's environment and return its rollouts."""
-        from pytest_rlenv.rlenv_file import read_rlenv_file
+        from pytest_rlenv.rlenv_file import read_rlenv_file, selected_tasks
 
         try:
             file = read_rlenv_file(self.path)
@@ -100,17 +100,7 @@ class FileNode(pytest.Module):
             )
         except RlenvError as error:
             raise self.CollectError(usage_text(error)) from None
-        tasks = [
-            SelectedTask(
-                environment,
-                ref,
-                expectations=file.expect,
-                reward_key=file.reward_key,
-                threshold=file.threshold,
-                source=self.path.name,
-            )
-            for ref in environment.tasks
-        ]
+        tasks = selected_tasks(file, environment, source=self.path.name)
         register_marks(self.config, tasks)
         return task_nodes(self, tasks, settings.agent)
 

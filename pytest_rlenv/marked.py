@@ -8,10 +8,10 @@ import pytest
 
 from pytest_rlenv.agents.loading import agent_names
 from pytest_rlenv.collection import mark_name, register_marks, wants_metadata
-from pytest_rlenv.errors import RlenvError, SpecError
-from pytest_rlenv.execution import Planned, SelectedTask
+from pytest_rlenv.errors import RlenvError
+from pytest_rlenv.execution import Planned
 from pytest_rlenv.reports.messages import usage_text
-from pytest_rlenv.rlenv_file import RlenvFile
+from pytest_rlenv.rlenv_file import RlenvFile, check_request, selected_tasks
 from pytest_rlenv.state import get_run
 
 FIXTURES = ("rollout", "rlenv_task", "rlenv_agent", "rlenv_sandbox", "rlenv_expectation")
@@ -50,17 +50,7 @@ def _plans(config: pytest.Config, mark: pytest.Mark) -> list[Planned]:
     environment = run.resolve_once(
         asked.repo, read_metadata=wants_metadata(config), base=config.rootpath, settings=settings
     )
-    tasks = [
-        SelectedTask(
-            environment,
-            ref,
-            expectations=asked.expect,
-            reward_key=asked.reward_key,
-            threshold=asked.threshold,
-            source="the test's mark",
-        )
-        for ref in environment.tasks
-    ]
+    tasks = selected_tasks(asked, environment, source="the test's mark")
     register_marks(config, tasks)
     return [
         Planned(task, agent, name) for task in tasks for agent, name in agent_names(settings.agent).items()
@@ -69,20 +59,11 @@ def _plans(config: pytest.Config, mark: pytest.Mark) -> list[Planned]:
 
 def _asked(mark: pytest.Mark) -> RlenvFile:
     """Read the mark: the same words as in a ``*.rlenv.toml`` file."""
-    from pydantic import ValidationError
-
     keywords: dict[str, Any] = dict(mark.kwargs)
     if len(mark.args) == 1:
         keywords["repo"] = mark.args[0]
-    try:
-        return RlenvFile.model_validate(keywords)
-    except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"])
-        raise SpecError(
-            f"@pytest.mark.rlenv: {field}: {first['msg'].lower()}",
-            hint='write @pytest.mark.rlenv("org/repo", agent="oracle", task="hello-*")',
-        ) from error
+    hint = 'write @pytest.mark.rlenv("org/repo", agent="oracle", task="hello-*")'
+    return check_request(keywords, where="@pytest.mark.rlenv", hint=hint)
 
 
 def _marks(plan: Planned) -> list[pytest.MarkDecorator]:

@@ -11,13 +11,16 @@ oracle = ">= 0.55"
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pytest_rlenv import toml
+from pytest_rlenv.environments.model import Environment
 from pytest_rlenv.errors import SpecError
+from pytest_rlenv.execution import SelectedTask
 from pytest_rlenv.settings import Agents, Finite, Settings, Words
 from pytest_rlenv.verdict import Expectation
 
@@ -55,6 +58,25 @@ class RlenvFile(BaseModel):
         return given.model_copy(update=own)
 
 
+def check_request(values: Mapping[str, Any], *, where: str, hint: str) -> RlenvFile:
+    """Return checked values.
+
+    Raises:
+        SpecError: naming the place, the field and the value.
+    """
+    try:
+        found = RlenvFile.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"])
+        raise SpecError(
+            f"{where}: {field} = {first['input']!r}: {first['msg'].lower()}", hint=hint
+        ) from error
+    for agent, text in found.expect.items():
+        Expectation.parse(text, source=f"{where}: expect.{agent}")
+    return found
+
+
 def read_rlenv_file(path: Path) -> RlenvFile:
     """Read and check a file.
 
@@ -62,16 +84,29 @@ def read_rlenv_file(path: Path) -> RlenvFile:
         SpecError: naming the file, the field and the value.
     """
     try:
-        found = RlenvFile.model_validate(toml.loads(path.read_text(encoding="utf-8")))
+        values = toml.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, toml.TOMLDecodeError) as error:
         raise SpecError(f"{path.name}: {error}") from error
-    except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"])
-        raise SpecError(
-            f"{path.name}: {field} = {first['input']!r}: {first['msg'].lower()}",
-            hint=f"known keys: {', '.join(RlenvFile.model_fields)}",
-        ) from error
-    for agent, text in found.expect.items():
-        Expectation.parse(text, source=f"{path.name}: expect.{agent}")
-    return found
+    hint = f"known keys: {', '.join(RlenvFile.model_fields)}"
+    return check_request(values, where=path.name, hint=hint)
+
+
+def selected_tasks(request: RlenvFile, environment: Environment, *, source: str) -> list[SelectedTask]:
+    """Return the environment's tasks with what the file or mark expects of them.
+
+    Args:
+        request: the file or mark.
+        environment: what it names, resolved.
+        source: the file's name, or what stands for it in messages.
+    """
+    return [
+        SelectedTask(
+            environment,
+            ref,
+            expectations=request.expect,
+            reward_key=request.reward_key,
+            threshold=request.threshold,
+            source=source,
+        )
+        for ref in environment.tasks
+    ]
