@@ -27,6 +27,10 @@ from pytest_rlenv.settings import Settings
 from pytest_rlenv.verdict import Expectation
 
 
+REFUSALS = 3
+"""Fetches in a row that may fail before the rest of a run's tasks are not asked for any more."""
+
+
 class Run:
     """The run in this process."""
 
@@ -41,6 +45,7 @@ class Run:
         self.fetch_problem: RlenvError | None = None
         self.notify: Callable[[str], None] | None = None
         """Told in one line when something makes everybody wait, such as the Hub's rate limit."""
+        self._refusals = 0
         self._sandbox: Sandbox | None = None
 
     # ---- environments
@@ -138,12 +143,24 @@ class Run:
     def ensure_fetched(self, task: SelectedTask) -> None:
         """Bring one task's files here, if they are not.
 
+        A task that an earlier fetch of many did not bring is asked for once more by itself, since another
+        task may have been the reason; after a few refusals in a row nobody is asked any more.
+
         Raises:
-            RlenvError: as :meth:`fetch`; also when an earlier fetch of this run failed for good.
+            RlenvError: as :meth:`fetch`.
         """
-        if self.fetch_problem is not None and not task.folder.is_dir():
-            raise FetchFailed(self.fetch_problem.message, hint=self.fetch_problem.hint)
-        self.fetch([task])
+        if task.folder.is_dir():
+            return
+        problem = self.fetch_problem
+        if problem is not None and self._refusals >= REFUSALS:
+            raise FetchFailed(problem.message, hint=problem.hint)
+        try:
+            self.fetch([task])
+        except RlenvError as error:
+            self.fetch_problem = error
+            self._refusals += 1
+            raise
+        self._refusals = 0
 
     # ---- stopping early
 

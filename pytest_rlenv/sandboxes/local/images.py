@@ -46,6 +46,7 @@ class LocalImages:
         self._docker: DockerSandbox | None = None
         self._no_engine: EngineUnavailable | None = None
         self._recipes: dict[str, Recipe] = {}
+        self._remembered: set[tuple[ImageSpec, str]] = set()
 
     def no_engine(self) -> EngineUnavailable | None:
         """Return why no Docker engine can be asked, ``None`` if one answers; found out once."""
@@ -119,7 +120,9 @@ class LocalImages:
             raise StageTimeout(
                 f"image {image.name!r}: another process did not extract it in time", stage=Stage.BUILD
             ) from None
-        self._cache.remember(_key(spec), image)
+        if (spec, image.id) not in self._remembered:  # naming a context means reading all of it
+            self._cache.remember(_key(spec), image)
+            self._remembered.add((spec, image.id))
         return image
 
     def _extract(self, image: ImageRef, root: Path, deadline: float | None) -> ImageConfig:

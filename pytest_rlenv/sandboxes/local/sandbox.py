@@ -55,6 +55,8 @@ class LocalSandbox:
         who = "root" if parts.setup.privileged else "a plain user"
         limits = describe_limits(parts.boxes.cgroups, privileged=parts.setup.privileged)
         facts = [f"bubblewrap {parts.setup.binary.version} as {who}", "public network is this machine's"]
+        if parts.setup.no_overlay:
+            facts.append(f"no images: {parts.setup.no_overlay}")
         return f"local ({mode}; {', '.join([*facts, *limits])})"
 
     @property

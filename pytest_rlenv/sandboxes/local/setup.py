@@ -9,7 +9,6 @@ from pytest_rlenv.errors import EngineUnavailable
 from pytest_rlenv.sandboxes.local._removal import remove_tree
 from pytest_rlenv.sandboxes.local.bwrap import (
     EXTRA,
-    NEED_ENGINE,
     Bubblewrap,
     candidates,
     is_privileged,
@@ -63,7 +62,7 @@ def find_setup(cache_dir: Path) -> Setup:
             overlay_problem = overlay_problem or f"overlays are refused here: {problem}"
     if not overlay_problem:
         have = ", ".join(f"{binary.path} {binary.version}" for binary in binaries)
-        overlay_problem = f"bubblewrap 0.11 or newer is needed for overlays, there is {have}"
+        overlay_problem = f"bubblewrap 0.11 or newer is needed for images, there is {have} ({EXTRA} has it)"
     problems = []
     for binary in binaries:
         problem = probe(binary, ())
@@ -71,13 +70,6 @@ def find_setup(cache_dir: Path) -> Setup:
             return Setup(binary, privileged, places[0], overlay_problem)
         problems.append(f"{binary.path} {binary.version}: {problem}")
     raise refused("; ".join(problems))
-
-
-def needs_overlay(setup: Setup) -> EngineUnavailable:
-    """Return the error for images on a machine whose bubblewrap makes no overlays."""
-    return EngineUnavailable(
-        f"the local sandbox cannot run images here: {setup.no_overlay}", hint=f"{EXTRA}; or {NEED_ENGINE}"
-    )
 
 
 def _probe_overlay(binary: Bubblewrap, place: Path) -> str:
