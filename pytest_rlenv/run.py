@@ -26,7 +26,6 @@ from pytest_rlenv.sandboxes.protocol import Sandbox, SandboxContext
 from pytest_rlenv.settings import Settings
 from pytest_rlenv.verdict import Expectation
 
-
 REFUSALS = 3
 """Fetches in a row that may fail before the rest of a run's tasks are not asked for any more."""
 
@@ -147,7 +146,7 @@ class Run:
         task may have been the reason; after a few refusals in a row nobody is asked any more.
 
         Raises:
-            RlenvError: as :meth:`fetch`.
+            FetchFailed: with what :meth:`fetch` said.
         """
         if task.folder.is_dir():
             return
@@ -159,7 +158,7 @@ class Run:
         except RlenvError as error:
             self.fetch_problem = error
             self._refusals += 1
-            raise
+            raise FetchFailed(error.message, hint=error.hint, detail=error.detail) from error
         self._refusals = 0
 
     # ---- stopping early
