@@ -86,7 +86,12 @@ OPTIONS: tuple[Option, ...] = (
     Option("dataset", "take the tasks from this entry of the environment's registry.json", "NAME[@VERSION]"),
     Option("threshold", "reward that an agent must reach, and that nop must stay below (default: 1.0)", "R"),
     Option("reward_key", "the reward to judge where a verifier gives several (default: reward)", "KEY"),
-    Option("sandbox", "where rollouts run: docker, or your own as module:Class (default: docker)", "NAME"),
+    Option(
+        "sandbox",
+        "where rollouts run: docker; local, for trusted tasks on Linux; auto, which is docker where an "
+        "engine answers and else local; or your own as module:Class (default: docker)",
+        "NAME",
+    ),
     Option("output", "folder for results and logs (default: .rlenv/<run>)", "DIR"),
     Option("timeout_multiplier", "multiply the tasks' time limits by X (default: 1)", "X"),
     Option(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from typing import cast
 
 from pytest_rlenv.errors import RlenvError, SpecError
+from pytest_rlenv.importing import load_object
 from pytest_rlenv.sandboxes.protocol import Sandbox, SandboxContext
 
 BUILT_IN = {
@@ -31,7 +31,7 @@ def create(name: str, context: SandboxContext) -> Sandbox:
     if not module_name or not class_name:
         known = ", ".join(sorted(BUILT_IN))
         raise SpecError(f"unknown sandbox {name!r}", hint=f"use {known}, or module:Class for your own")
-    maker = _import(name, module_name, class_name)
+    maker = load_object(path, option="--rlenv-sandbox")
     if not callable(maker):
         raise SpecError(f"sandbox {name!r} is not a class")
     try:
@@ -47,21 +47,6 @@ def create(name: str, context: SandboxContext) -> Sandbox:
             hint="the Sandbox protocol in pytest_rlenv.sandboxes.protocol says what it must have",
         )
     return cast("Sandbox", sandbox)
-
-
-def _import(name: str, module_name: str, class_name: str) -> object:
-    try:
-        module = importlib.import_module(module_name)
-    except Exception as error:  # a user's module may raise anything while it is imported
-        raise SpecError(
-            f"cannot import {module_name!r} for sandbox {name!r}: {type(error).__name__}: {error}",
-            hint="is it installed, or in a folder on PYTHONPATH?",
-        ) from error
-    try:
-        found: object = getattr(module, class_name)
-    except AttributeError:
-        raise SpecError(f"module {module_name!r} has no {class_name!r}, named by sandbox {name!r}") from None
-    return found
 
 
 def _missing(sandbox: object) -> list[str]:

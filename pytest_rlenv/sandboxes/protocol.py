@@ -262,6 +262,7 @@ class Sandbox(Protocol):
 
         Raises:
             BuildFailed, ImageUnavailable, StageTimeout (stage build), DiskFull, EngineUnavailable.
+            Unsupported: this sandbox cannot make the image.
         """
         ...
 
