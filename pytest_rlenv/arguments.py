@@ -21,9 +21,11 @@ class Arguments:
     Attributes:
         specs: environments, as given to ``--rlenv`` or found in the ini file.
         chosen: positional ``rlenv:ENV[::task[::agent]]`` arguments: the text of ENV, and what follows it.
+        from_ini: True when the specs are the ini file's: relative ones are meant from the rootdir.
     """
 
     specs: list[str] = field(default_factory=list)
+    from_ini: bool = False
     chosen: list[tuple[str, str]] = field(default_factory=list)
 
     def __bool__(self) -> bool:
@@ -42,9 +44,12 @@ def take_arguments(config: pytest.Config) -> bool:
     paths, chosen = split_positional(config.args)
     specs: list[str] = list(config.option.rlenv_repos or ())
     by_command_line = bool(specs or chosen)
-    if not by_command_line and source is not pytest.Config.ArgsSource.ARGS:
+    # Like testpaths, the ini key counts only where pytest is called without paths, in the rootdir.
+    in_rootdir = config.invocation_params.dir == config.rootpath
+    from_ini = not by_command_line and in_rootdir and source is not pytest.Config.ArgsSource.ARGS
+    if from_ini:
         specs = list(config.getini("rlenv_repos") or ())
-    found = Arguments(specs, chosen)
+    found = Arguments(specs, from_ini, chosen)
     config.stash[ARGUMENTS] = found
     if found:
         testpaths_given = source is pytest.Config.ArgsSource.TESTPATHS and bool(config.getini("testpaths"))
@@ -58,6 +63,8 @@ def split_positional(args: Sequence[str]) -> tuple[list[str], list[tuple[str, st
     paths: list[str] = []
     chosen: list[tuple[str, str]] = []
     for arg in args:
+        while arg.startswith("../") and PREFIX in arg:  # as pytest prints an id in a folder below the rootdir
+            arg = arg.removeprefix("../")
         if arg.startswith(PREFIX):
             spec, _, rest = arg[len(PREFIX) :].partition("::")
             chosen.append((spec, rest))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,14 +19,21 @@ from pytest_rlenv.arguments import PREFIX
 from pytest_rlenv.errors import RlenvError
 from pytest_rlenv.execution import Judged, Planned, SelectedTask
 from pytest_rlenv.reports.messages import failure_text, usage_text
-from pytest_rlenv.state import get_run, is_dry, is_worker
-from pytest_rlenv.verdict import Outcome
+from pytest_rlenv.rollout import Rollout
+from pytest_rlenv.state import INI_MARKS, TAKEN_MARKS, get_run, is_dry, is_worker
+from pytest_rlenv.verdict import Outcome, judge
 
 
 def test_rollout(rollout: Any, request: pytest.FixtureRequest) -> None:
     """The test of a task: its verdict. Errors and skips never come this far."""
-    judged = request.node.judged
-    if judged.verdict.outcome is Outcome.FAILED:
+    judged: Judged | None = request.node.judged
+    if judged is None or not isinstance(rollout, Rollout):
+        pytest.fail(
+            "rlenv: an overridden `rollout` fixture must ask for the original one and return a Rollout",
+            pytrace=False,
+        )
+    judged = replace(judged, rollout=rollout, verdict=judge(rollout, judged.expectation))
+    if judged.verdict.outcome is not Outcome.PASSED:
         pytest.fail(failure_text(judged), pytrace=False)
 
 
@@ -36,7 +44,7 @@ class RolloutItem(pytest.Function):
         super().__init__(**keywords)
         self.planned = planned
         self.judged: Judged | None = None
-        for mark in task_marks(planned):
+        for mark in task_marks(planned, self.config):
             self.add_marker(mark)
 
     def reportinfo(self) -> tuple[os.PathLike[str] | str, int | None, str]:
@@ -152,25 +160,43 @@ def wants_metadata(config: pytest.Config) -> bool:
     return bool(config.option.markexpr)
 
 
-def task_marks(planned: Planned) -> Iterator[pytest.MarkDecorator]:
+def task_marks(planned: Planned, config: pytest.Config) -> Iterator[pytest.MarkDecorator]:
     """Yield the marks of a task: its tags, and ``rlenv_task`` with its metadata for ``-m``."""
     ref = planned.task.ref
     attributes = {key: value for key, value in ref.attributes.items() if key.isidentifier()}
     yield pytest.mark.rlenv_task(**{**attributes, "agent": planned.agent_name, "framework": ref.framework})
-    for tag in ref.tags:
-        yield getattr(pytest.mark, mark_name(tag))
+    yield from tag_marks(planned, config)
 
 
-def mark_name(tag: str) -> str:
-    """Return a tag as a word that ``-m`` can take: ``file-operations`` is ``file_operations``."""
+def tag_marks(planned: Planned, config: pytest.Config) -> Iterator[pytest.MarkDecorator]:
+    """Yield a mark for each tag of a task."""
+    for tag in planned.task.ref.tags:
+        yield getattr(pytest.mark, mark_name(tag, config))
+
+
+def mark_name(tag: str, config: pytest.Config) -> str:
+    """Return a tag as a word that ``-m`` can take: ``file-operations`` is ``file_operations``.
+
+    A word that means something to pytest or to a plugin (``skip``, ``xfail``, ``timeout``) becomes
+    ``tag_skip``: a task repository must not turn itself green.
+    """
     word = re.sub(r"\W", "_", tag).lstrip("_")
-    return word if word.isidentifier() else f"tag_{word}"
+    return word if word.isidentifier() and word not in taken_marks(config) else f"tag_{word}"
+
+
+def taken_marks(config: pytest.Config) -> frozenset[str]:
+    """Return the marks that pytest and plugins have registered, less those of the user's ini file."""
+    if TAKEN_MARKS not in config.stash:
+        of_the_user = config.stash[INI_MARKS]
+        theirs = [line for line in config.getini("markers") if line not in of_the_user]
+        config.stash[TAKEN_MARKS] = frozenset(re.split(r"[:(\s]", line, maxsplit=1)[0] for line in theirs)
+    return config.stash[TAKEN_MARKS]
 
 
 def register_marks(config: pytest.Config, tasks: Iterable[SelectedTask]) -> None:
     """Register the tasks' tags, so that strict markers accept them."""
-    for tag in sorted({mark_name(tag) for task in tasks for tag in task.ref.tags}):
-        config.addinivalue_line("markers", f"{tag}: tag of tasks of RL environments")
+    for name in sorted({mark_name(tag, config) for task in tasks for tag in task.ref.tags}):
+        config.addinivalue_line("markers", f"{name}: tag of tasks of RL environments")
 
 
 def top_nodes(session: pytest.Session, present: Sequence[Any]) -> list[pytest.Collector]:

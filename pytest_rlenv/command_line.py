@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from pytest_rlenv.agents.loading import agent_names
 from pytest_rlenv.environments.model import Environment
@@ -12,7 +13,7 @@ from pytest_rlenv.run import Run
 
 
 def resolve_command_line(
-    run: Run, specs: Sequence[str], chosen: Sequence[tuple[str, str]], *, read_metadata: bool
+    run: Run, specs: Sequence[str], chosen: Sequence[tuple[str, str]], *, base: Path, read_metadata: bool
 ) -> None:
     """Resolve what a command line names into ``run.environments`` and ``run.chosen``.
 
@@ -21,12 +22,13 @@ def resolve_command_line(
         specs: values of ``--rlenv``.
         chosen: positional arguments ``rlenv:ENV::rest`` as (ENV, rest); a node id printed by an earlier run
             is one. They narrow an environment that is named already, else add it.
+        base: what relative values of ``--rlenv`` are meant against.
         read_metadata: read the tasks' own metadata, for ``-m``.
 
     Raises:
         SpecError: an environment cannot be had, or an id is of none of its tasks.
     """
-    environments = run.resolve(specs, read_metadata=read_metadata) if specs else []
+    environments = run.resolve(specs, read_metadata=read_metadata, base=base) if specs else []
     rests: dict[str, list[str]] = {}
     for spec, rest in chosen:
         environment = next((found for found in environments if found.name == spec), None)

@@ -39,6 +39,8 @@ class Controller:
         self._workers = 0
         self._seconds: dict[str, float] = {}
         self._bad = 0
+        self._lost: str | None = None
+        """Why some results could not be stored."""
         self._folder: ResultsFolder | None = None
         self._unscored = False
 
@@ -61,15 +63,22 @@ class Controller:
         from pytest_rlenv.agents.loading import load_agent
         from pytest_rlenv.collection import wants_metadata
         from pytest_rlenv.command_line import resolve_command_line
+        from pytest_rlenv.configuration_file import check_configuration_file
 
         for agent in run.settings.agent:
             load_agent(agent)
+        check_configuration_file(self.config)
         arguments = self.config.stash[ARGUMENTS]
         resolve_command_line(
-            run, arguments.specs, arguments.chosen, read_metadata=wants_metadata(self.config)
+            run,
+            arguments.specs,
+            arguments.chosen,
+            base=run.identity.rootdir if arguments.from_ini else run.identity.base,
+            read_metadata=wants_metadata(self.config),
         )
         if is_dry(self.config):
             return
+        self._results_folder().claim()
         run.sandbox.check()
         self._results_folder().clear()
         if _is_distributed(self.config) and not any(getattr(self.config.option, o, None) for o in NARROWING):
@@ -145,12 +154,21 @@ class Controller:
         from pytest_rlenv.reports.aggregate import Result
 
         record = json.loads(text) | {"outcome": _outcome(report)}
-        self._results_folder().add(record)
+        self._store(record)
+        if str(report.outcome) == "rerun":  # by a rerun plugin: only its last run counts
+            return
         self.results.append(Result.of(record))
         self._seconds[report.nodeid] = record["seconds"]
         if report.nodeid in self._crashed:
             self._crashed.discard(report.nodeid)
             self._tear_down_crashed(report)
+
+    def _store(self, record: dict[str, Any]) -> None:
+        """Store a record; where that fails, the run goes on and ends with an error that says so."""
+        try:
+            self._results_folder().add(record)
+        except OSError as error:
+            self._lost = self._lost or f"{error.strerror}: {error.filename or self._results_folder().path}"
 
     def _count_failed(self) -> None:
         """Tell the workers to start no more rollouts once ``-x`` or ``--maxfail`` is reached.
@@ -187,12 +205,15 @@ class Controller:
         if self.results and session.exitstatus == pytest.ExitCode.OK:
             scored = any(result.reward is not None for result in self.results)
             self._unscored = not scored and not get_settings(self.config).allow_unscored
-            if self._unscored:
+            if self._unscored or self._lost:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
         if self._seconds and (cache := getattr(self.config, "cache", None)) is not None:
             cache.set(SECONDS, self._seconds_of_last_run() | self._seconds)
         if self._folder is not None:
-            self._folder.finish(int(session.exitstatus))
+            try:
+                self._folder.finish(int(session.exitstatus))
+            except OSError as error:
+                self._lost = self._lost or f"{error.strerror}: {error.filename or self._folder.path}"
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Write the summary."""
@@ -201,6 +222,8 @@ class Controller:
         from pytest_rlenv.reports.terminal import write_summary
 
         write_summary(terminalreporter, self.results, get_identity(self.config).run_dir)
+        if self._lost:
+            terminalreporter.write_line(f"rlenv: results are incomplete, {self._lost}", red=True)
         if self._unscored:
             terminalreporter.write_line(
                 "rlenv: no task was scored, so this run does not pass (--rlenv-allow-unscored lets it)",

@@ -1,14 +1,38 @@
-"""The record of a rollout whose worker process died under it."""
+"""Records of rollouts that left none: the worker died, or the set-up never came to the rollout."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from pytest_rlenv.arguments import PREFIX
-from pytest_rlenv.errors import WorkerDied
+from pytest_rlenv.errors import Kind, Stage, WorkerDied
+from pytest_rlenv.execution import Planned
 from pytest_rlenv.rollout import ErrorInfo, Rollout
 from pytest_rlenv.run import Run
 from pytest_rlenv.verdict import Outcome
+
+
+def unrun_record(planned: Planned, nodeid: str, outcome: Outcome, message: str, kind: str) -> dict[str, Any]:
+    """Return the record of a rollout that was not run, or was cut off before it could be recorded.
+
+    Args:
+        planned: what was to run.
+        nodeid: its item.
+        outcome: error or skipped.
+        message: why, in a line.
+        kind: the class of the exception.
+    """
+    error = ErrorInfo(type=kind, stage=Stage.WORKER, kind=Kind.INFRA, message=message)
+    rollout = Rollout(
+        environment=planned.task.environment.name,
+        revision=planned.task.environment.revision,
+        framework=planned.task.ref.framework,
+        task=planned.task.id,
+        agent=planned.agent_name,
+        error=error if outcome is Outcome.ERROR else None,
+        skip_reason=message if outcome is Outcome.SKIPPED else None,
+    )
+    return {"node": nodeid, **rollout.as_record(), "verdict": outcome.value, "message": message}
 
 
 def crash_record(nodeid: str, what: str, run: Run) -> dict[str, Any]:

@@ -21,18 +21,17 @@ if TYPE_CHECKING:
     from pytest_rlenv.verdict import Expectation
 
 
+class NoRollout(Exception):
+    """There is no reward to test. No ``pytest.fail``: an xfail for low rewards must not catch it."""
+
+
 def planned(request: pytest.FixtureRequest) -> Planned:
     """Return what the running test is to run: from its item, or from the parameter of a marked test."""
-    item = request.node
-    own: Planned | None = getattr(item, "planned", None)
-    if own is not None:
-        return own
-    parameters: Mapping[str, Any] = getattr(getattr(item, "callspec", None), "params", {})
-    if "rlenv_task" not in parameters:
+    found = _plan_of(request.node)
+    if found is None:
         pytest.fail(
             'rlenv: this test has no task: mark it with @pytest.mark.rlenv("org/repo")', pytrace=False
         )
-    found: Planned = parameters["rlenv_task"]
     return found
 
 
@@ -51,7 +50,7 @@ def rlenv_agent(request: pytest.FixtureRequest) -> Agent:
     try:
         return get_run(request.config).make_agent(planned(request).agent)
     except SpecError as error:
-        pytest.fail(usage_text(error), pytrace=False)
+        raise NoRollout(usage_text(error)) from None
 
 
 @pytest.fixture
@@ -63,7 +62,7 @@ def rlenv_sandbox(request: pytest.FixtureRequest) -> Sandbox:
     try:
         return get_run(request.config).sandbox
     except SpecError as error:
-        pytest.fail(usage_text(error), pytrace=False)
+        raise NoRollout(usage_text(error)) from None
 
 
 @pytest.fixture
@@ -78,33 +77,67 @@ def rollout(
     rlenv_task: SelectedTask,
     rlenv_agent: Agent,
     rlenv_sandbox: Sandbox,
-    rlenv_expectation: Expectation | None,
+    rlenv_expectation: Expectation | str | None,
 ) -> Rollout:
     """One rollout, with a valid reward. A missing reward is an error of this set-up, never a failure."""
     from pytest_rlenv.reports.junit import properties
     from pytest_rlenv.reports.messages import error_text
-    from pytest_rlenv.verdict import Outcome
+    from pytest_rlenv.verdict import Expectation, Outcome
 
     plan = planned(request)
     run = get_run(request.config)
     if why := run.stopped():
         pytest.skip(f"not started: {why}")
+    expectation = rlenv_expectation
+    if isinstance(expectation, str):
+        expectation = Expectation.parse(expectation, source="the rlenv_expectation fixture")
     judged = run.execute(
         rlenv_task,
         rlenv_agent,
         agent_name=plan.agent_name,
         sandbox=rlenv_sandbox,
-        expectation=rlenv_expectation,
+        expectation=expectation,
     )
     item = request.node
     item.judged = judged
     item.user_properties.extend(properties(judged))
     item.stash[RECORD] = json.dumps(record(judged, item.nodeid, run.worker))
     if judged.verdict.outcome is Outcome.ERROR:
-        pytest.fail(error_text(judged), pytrace=False)
+        raise NoRollout(error_text(judged))
     if judged.verdict.outcome is Outcome.SKIPPED:
         pytest.skip(judged.verdict.message)
     return judged.rollout
+
+
+def settle(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
+    """Finish the report of a set-up that gave no rollout: a short text, and a record in any case.
+
+    Without a record, a task whose set-up was cut off would vanish from the coverage.
+    """
+    if call.excinfo is None:
+        return
+    if isinstance(call.excinfo.value, NoRollout) and report.failed:
+        text = call.excinfo.getrepr(style="value")
+        if text.reprcrash is not None:  # the short summary's and JUnit's words, less the exception's class
+            text.reprcrash.message = str(call.excinfo.value)
+        report.longrepr = text
+    plan = _plan_of(item)
+    if plan is None or RECORD in item.stash:
+        return
+    from pytest_rlenv.crash import unrun_record
+    from pytest_rlenv.text import decode
+    from pytest_rlenv.verdict import Outcome
+
+    outcome = Outcome.SKIPPED if report.skipped and not hasattr(report, "wasxfail") else Outcome.ERROR
+    message = decode(str(call.excinfo.value).encode(errors="replace")).strip().split("\n")[0]
+    record = unrun_record(plan, item.nodeid, outcome, message, call.excinfo.typename)
+    item.stash[RECORD] = json.dumps(record)
+
+
+def _plan_of(item: pytest.Item) -> Planned | None:
+    parameters: Mapping[str, Any] = getattr(getattr(item, "callspec", None), "params", {})
+    found: Planned | None = getattr(item, "planned", None) or parameters.get("rlenv_task")
+    return found
 
 
 def record(judged: Judged, nodeid: str, worker: str) -> dict[str, Any]:

@@ -19,7 +19,8 @@ class Identity:
     Attributes:
         session: a word that no other run has; every container carries it.
         run_dir: folder of results, logs and the run's own locks. Made when first needed.
-        rootdir: pytest's rootdir, against which local environments are named.
+        rootdir: pytest's rootdir if there is an ini file, else the folder it was called in; local
+            environments are named by their path from here.
         base: folder against which relative paths of the user are meant.
     """
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pytest_rlenv.agents.loading import agent_names
-from pytest_rlenv.collection import mark_name, register_marks, wants_metadata
+from pytest_rlenv.collection import register_marks, tag_marks, wants_metadata
 from pytest_rlenv.errors import RlenvError
 from pytest_rlenv.execution import Planned
 from pytest_rlenv.reports.messages import usage_text
@@ -37,7 +37,7 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
     several = len({plan.agent for plan in plans}) > 1
     metafunc.parametrize(
         "rlenv_task",
-        [pytest.param(plan, marks=_marks(plan)) for plan in plans],
+        [pytest.param(plan, marks=list(tag_marks(plan, metafunc.config))) for plan in plans],
         indirect=True,
         ids=[f"{plan.task.id}-{plan.agent_name}" if several else plan.task.id for plan in plans],
     )
@@ -64,7 +64,3 @@ def _asked(mark: pytest.Mark) -> RlenvFile:
         keywords["repo"] = mark.args[0]
     hint = 'write @pytest.mark.rlenv("org/repo", agent="oracle", task="hello-*")'
     return check_request(keywords, where="@pytest.mark.rlenv", hint=hint)
-
-
-def _marks(plan: Planned) -> list[pytest.MarkDecorator]:
-    return [getattr(pytest.mark, mark_name(tag)) for tag in plan.task.ref.tags]

@@ -24,7 +24,8 @@ class Option(NamedTuple):
         metavar: the word for the value; ``None`` is a switch.
         many: it may be given several times (on the command line) or as a list (ini; comma or space in the
             environment).
-        alias: a second, shorter flag. Left out when another plugin owns it.
+        alias: a second, shorter flag. It is never registered, since another plugin or a conftest may own it;
+            :func:`replace_aliases` puts the long one in its place where nobody does.
         choices: the only values allowed.
         flag: the flag, where it is not ``--rlenv-name``.
         ini: the ini key, where it is not ``rlenv_name``.
@@ -116,12 +117,30 @@ def add_options(parser: pytest.Parser) -> None:
             keywords |= {"action": "append" if option.many else "store", "metavar": option.metavar}
         if option.choices:
             keywords["choices"] = option.choices
-        try:
-            group.addoption(*filter(None, [option.cli_flag, option.alias]), **keywords)
-        except ValueError:  # another plugin owns the short name
-            group.addoption(option.cli_flag, **keywords)
+        if option.alias:
+            keywords["help"] += f" [short: {option.alias}]"
+        group.addoption(option.cli_flag, **keywords)
         ini_type: Any = "bool" if option.metavar is None else "linelist" if option.many else "string"
         parser.addini(option.ini_key, option.help, type=ini_type, default=None)
+
+
+def replace_aliases(parser: pytest.Parser, args: list[str]) -> None:
+    """Put the long flags in the place of the short ones that nobody else has registered.
+
+    Args:
+        parser: pytest's, after all conftests of the start have had their say.
+        args: the command line; changed in place.
+    """
+    for option in OPTIONS:
+        alias = option.alias
+        if alias is None or not any(arg == alias or arg.startswith(alias + "=") for arg in args):
+            continue
+        _, unknown = parser.parse_known_and_unknown_args([alias, "value"])
+        if alias in unknown:
+            args[:] = [
+                option.cli_flag + arg[len(alias) :] if arg == alias or arg.startswith(alias + "=") else arg
+                for arg in args
+            ]
 
 
 class Value(NamedTuple):

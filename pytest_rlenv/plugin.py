@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from pytest_rlenv.arguments import is_active, take_arguments
-from pytest_rlenv.options import add_options
-from pytest_rlenv.state import RECORD, RUN, is_worker
+from pytest_rlenv.options import add_options, replace_aliases
+from pytest_rlenv.state import INI_MARKS, RECORD, RUN, is_worker
 
 MARKS = (
     "rlenv(repo, agent=..., task=...): run this test, which takes `rollout`, once for each task",
@@ -25,11 +25,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add_options(parser)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> Generator[None, None, None]:
+    """Accept the short flags where no plugin or conftest owns them."""
+    yield
+    replace_aliases(parser, args)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Register marks, fixtures and the controller; take our arguments out of pytest's."""
     from pytest_rlenv import fixtures
 
+    config.stash[INI_MARKS] = frozenset(config.getini("markers"))
     for mark in MARKS:
         config.addinivalue_line("markers", mark)
     config.pluginmanager.register(fixtures, "rlenv-fixtures")
@@ -88,6 +96,10 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Hand the rollout's record to the report that decides the item."""
     report = yield
+    if report.when == "setup" and not report.passed:
+        from pytest_rlenv.fixtures import settle
+
+        settle(item, call, report)
     if RECORD in item.stash and (report.when == "call" or not report.passed):
         vars(report)["rlenv"] = item.stash[RECORD]
         del item.stash[RECORD]

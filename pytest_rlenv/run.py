@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import json
 import os
 import re
 import shutil
@@ -25,6 +26,12 @@ from pytest_rlenv.identity import MAIN, Identity, cache_root
 from pytest_rlenv.sandboxes.protocol import Sandbox, SandboxContext
 from pytest_rlenv.settings import Settings
 from pytest_rlenv.verdict import Expectation
+
+SHARED = ".rlenv-shared"
+"""Folder of a run's own locks and notes between its processes, in the run's folder."""
+
+STOP = "stop"
+"""File among these that says why no more rollouts are started."""
 
 REFUSALS = 3
 """Fetches in a row that may fail before the rest of a run's tasks are not asked for any more."""
@@ -44,6 +51,7 @@ class Run:
         self.fetch_problem: RlenvError | None = None
         self.notify: Callable[[str], None] | None = None
         """Told in one line when something makes everybody wait, such as the Hub's rate limit."""
+        self._shared = identity.run_dir / SHARED / identity.session
         self._refusals = 0
         self._sandbox: Sandbox | None = None
 
@@ -165,12 +173,12 @@ class Run:
 
     def stop(self, why: str) -> None:
         """Have all processes of this run start no more rollouts."""
-        (self.shared_dir() / "stop").write_text(why, encoding="utf-8")
+        (self.shared_dir() / STOP).write_text(why, encoding="utf-8")
 
     def stopped(self) -> str | None:
         """Return why no more rollouts are started, or ``None``."""
         try:
-            return (self.identity.run_dir / "shared" / "stop").read_text(encoding="utf-8")
+            return (self._shared / STOP).read_text(encoding="utf-8")
         except OSError:
             return None
 
@@ -178,9 +186,8 @@ class Run:
 
     def shared_dir(self) -> Path:
         """Return the folder of the run's own locks and notes between processes."""
-        shared = self.identity.run_dir / "shared"
-        shared.mkdir(parents=True, exist_ok=True)
-        return shared
+        self._shared.mkdir(parents=True, exist_ok=True)
+        return self._shared
 
     def make_rollout_dir(self, task: SelectedTask, agent: str, attempt: int) -> Path:
         """Make the folder of one rollout's logs and return it; it is empty and nobody else's."""
@@ -269,12 +276,37 @@ class Run:
             self._sandbox = None
 
 
-def clear_earlier_run(run_dir: Path) -> None:
-    """Remove what an earlier run left in an output folder that is used again; nothing else in it."""
-    for name in ("results.jsonl", "run.json"):
-        (run_dir / name).unlink(missing_ok=True)
-    for name in ("rollouts", "shared"):
-        shutil.rmtree(run_dir / name, ignore_errors=True)
+def clear_earlier_run(run_dir: Path, session: str) -> None:
+    """Remove what an earlier run left in an output folder that is used again; nothing else in it.
+
+    Args:
+        run_dir: the folder.
+        session: the run that begins; its own things stay.
+
+    Raises:
+        SpecError: the folder has files by our names that are no run's of ours.
+    """
+    present = [name for name in ("results.jsonl", "run.json", "rollouts") if (run_dir / name).exists()]
+    if present and not _is_ours(run_dir / "run.json"):
+        raise SpecError(
+            f"--rlenv-output {run_dir}: it holds {', '.join(present)}, and not from a run of ours",
+            hint="choose another folder; these would be overwritten",
+        )
+    old = [run_dir / name for name in present]
+    old += [path for path in (run_dir / SHARED).glob("*") if path.name not in (session, "lock")]
+    for path in old:
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _is_ours(facts_file: Path) -> bool:
+    try:
+        facts = json.loads(facts_file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(facts, dict) and {"run", "pytest_rlenv"} <= facts.keys()
 
 
 def machine() -> dict[str, str]:

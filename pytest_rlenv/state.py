@@ -20,6 +20,11 @@ SETTINGS: pytest.StashKey[Settings] = pytest.StashKey()
 RECORD: pytest.StashKey[str] = pytest.StashKey()
 """On an item: the JSON record of its last rollout, not yet handed to a report."""
 
+INI_MARKS: pytest.StashKey[frozenset[str]] = pytest.StashKey()
+"""The marks of the user's ini file."""
+TAKEN_MARKS: pytest.StashKey[frozenset[str]] = pytest.StashKey()
+"""The marks that mean something to pytest or a plugin."""
+
 WORKER_INPUT = "rlenv"
 """Key of what the controller hands to a worker."""
 
@@ -66,7 +71,9 @@ def get_identity(config: pytest.Config) -> Identity:
         else:
             output = read_options(config).get("output")
             config.stash[IDENTITY] = Identity.new(
-                rootdir=config.rootpath,
+                # Without an ini file pytest's rootdir follows from the arguments: two ways to name an
+                # environment would give it two names.
+                rootdir=config.rootpath if config.inipath else config.invocation_params.dir,
                 base=config.invocation_params.dir,
                 output=str(output.raw) if output else None,
             )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 from pytest_rlenv.errors import RlenvError
 from pytest_rlenv.execution import Judged
-from pytest_rlenv.rollout import ErrorInfo, Rollout
+from pytest_rlenv.rollout import ErrorInfo
 
 
 def error_text(judged: Judged) -> str:
@@ -17,12 +19,12 @@ def error_text(judged: Judged) -> str:
         lines.append(f"hint: {error.hint}")
     if error.detail:
         lines += ["output:", *(f"    {line}" for line in error.detail.splitlines())]
-    return "\n".join([*lines, *_footer(judged.rollout)])
+    return "\n".join([*lines, *_footer(judged)])
 
 
 def failure_text(judged: Judged) -> str:
     """Return the message of a failure."""
-    return "\n".join([judged.verdict.message, *_footer(judged.rollout)])
+    return "\n".join([judged.verdict.message, *_footer(judged)])
 
 
 def error_line(error: ErrorInfo) -> str:
@@ -38,8 +40,8 @@ def usage_text(error: RlenvError) -> str:
     return f"{text}\n  {error.hint}" if error.hint else text
 
 
-def _footer(rollout: Rollout) -> list[str]:
-    lines = [f"note: {note.text}" for note in rollout.notes if note.code != "task-warning"]
-    if rollout.logs:
-        lines.append(f"logs: {rollout.logs}")
+def _footer(judged: Judged) -> list[str]:
+    lines = [f"note: {note.text}" for note in judged.rollout.notes if note.code != "task-warning"]
+    if judged.folder is not None:
+        lines.append(f"logs: {os.path.relpath(judged.folder)}")
     return lines

@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import datetime, timezone
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_rlenv._version import __version__
 from pytest_rlenv.environments.model import Environment
+from pytest_rlenv.errors import SpecError
 from pytest_rlenv.rollout import SCHEMA_VERSION
-from pytest_rlenv.run import Run, clear_earlier_run, machine
+from pytest_rlenv.run import SHARED, Run, clear_earlier_run, machine
+
+if TYPE_CHECKING:
+    from filelock import FileLock
 
 
 class ResultsFolder:
@@ -33,11 +37,46 @@ class ResultsFolder:
             "machine": machine(),
         }
         self._started = False
+        self._lock: FileLock | None = None
+
+    def claim(self) -> None:
+        """See that nobody else writes to the folder, now or until this run ends.
+
+        Raises:
+            SpecError: another run does, or the folder cannot be made.
+        """
+        from filelock import FileLock, Timeout
+
+        shared = self.path / SHARED
+        try:
+            shared.mkdir(parents=True, exist_ok=True)
+            self._lock = FileLock(shared / "lock")
+            self._lock.acquire(blocking=False)
+        except Timeout:
+            raise SpecError(
+                f"--rlenv-output {self.path}: another run is writing there",
+                hint="wait for it, or choose another folder",
+            ) from None
+        except OSError as error:
+            raise SpecError(
+                f"results cannot be written to {self.path}: {error.strerror}",
+                hint="choose another folder with --rlenv-output",
+            ) from error
 
     def clear(self) -> None:
-        """Remove what an earlier run left in the same folder, and begin."""
-        clear_earlier_run(self.path)
-        self._start()
+        """Remove what an earlier run left in the same folder, and begin.
+
+        Raises:
+            SpecError: what is there is no run's of ours, or nothing can be written.
+        """
+        clear_earlier_run(self.path, self._session)
+        try:
+            self._start()
+        except OSError as error:
+            raise SpecError(
+                f"results cannot be written to {self.path}: {error.strerror}",
+                hint="choose another folder with --rlenv-output",
+            ) from error
 
     def _start(self) -> None:
         if self._started:
@@ -70,6 +109,8 @@ class ResultsFolder:
         if self._started:
             self._facts |= {"finished_at": _now(), "exit_code": int(exit_code)}
             self._write_facts()
+        if self._lock is not None:
+            self._lock.release()
 
     def _write_facts(self) -> None:
         facts = self._facts | {"environments": list(self._environments.values())}

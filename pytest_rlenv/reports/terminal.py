@@ -27,7 +27,7 @@ def write_summary(terminal: pytest.TerminalReporter, results: Sequence[Result], 
         results: the rollouts that ended.
         run_dir: where results and logs are.
     """
-    quiet = terminal.verbosity < 0
+    quiet = terminal.verbosity < -1
     by_environment = sorted(results, key=lambda r: (r.environment, r.agent))
     for environment, group in groupby(by_environment, key=lambda r: r.environment):
         rows = list(group)
@@ -61,7 +61,8 @@ def header_lines(environments: Iterable[Environment], agents: Sequence[str], san
     lines = []
     for environment in environments:
         selected, found = len(environment.tasks), environment.found
-        counted = f"{found} tasks" if selected == found else f"{selected} of {found} tasks"
+        tasks = "task" if found == 1 else "tasks"
+        counted = f"{found} {tasks}" if selected == found else f"{selected} of {found} {tasks}"
         lines.append(f"rlenv: {environment.title}: {counted}")
         lines += [f"rlenv: warning: {warning}" for warning in environment.warnings]
     return [*lines, f"rlenv: agent={','.join(agents)} sandbox={sandbox}"]
