@@ -129,6 +129,15 @@ class DiskFull(SandboxFailed):
     """The engine or this machine has no space left."""
 
 
+class BoxUnfit(SandboxFailed):
+    """A command cannot be started, or a box not be used, for what the image or the task says.
+
+    A user, shell or working directory that is not there, a value that cannot be passed.
+    """
+
+    kind = Kind.TASK
+
+
 class EntrypointExited(SandboxFailed):
     """The image's ENTRYPOINT ended instead of handing over to the command it was given."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 
 from pytest_rlenv.errors import SpecError
+from pytest_rlenv.text import text_of
 
 
 def load_object(path: str, *, option: str) -> object:
@@ -20,9 +21,11 @@ def load_object(path: str, *, option: str) -> object:
     module_name, _, name = path.partition(":")
     try:
         found: object = importlib.import_module(module_name)
-    except Exception as error:  # a module of the user's may raise anything
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a module of the user's may raise anything, SystemExit too
         raise SpecError(
-            f"{option} {path}: cannot import {module_name!r}: {type(error).__name__}: {error}",
+            f"{option} {path}: cannot import {module_name!r}: {type(error).__name__}: {text_of(error)}",
             hint="is it installed, or on pytest's pythonpath?",
         ) from error
     for part in name.split("."):

@@ -12,9 +12,10 @@ from contextlib import contextmanager
 from datetime import datetime, timezone
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator
 
 from pytest_rlenv.errors import Kind, RlenvError, Stage
+from pytest_rlenv.text import text_of
 
 SCHEMA_VERSION = 1
 """Version of the stored record. It grows when a field changes its meaning, not when one is added."""
@@ -42,9 +43,9 @@ class ErrorInfo(BaseModel):
             type=type(error).__name__,
             stage=error.stage,
             kind=error.kind,
-            message=error.message,
-            hint=error.hint,
-            detail=error.detail,
+            message=text_of(error.message),
+            hint=text_of(error.hint),
+            detail=text_of(error.detail),
         )
 
 
@@ -113,6 +114,12 @@ class Rollout(BaseModel):
     logs: str | None = None
     """Folder with the rollout's logs, relative to the run's folder."""
 
+    @field_validator("agent_version", "model", mode="before")
+    @classmethod
+    def _as_text(cls, value: object) -> str | None:
+        """What an agent's class says of itself is a stranger's value: ``version = 3`` is as good as "3"."""
+        return None if value is None else text_of(value)
+
     @property
     def reward(self) -> float | None:
         """The reward to judge: the chosen key, else ``reward``, else the only one.
@@ -128,8 +135,8 @@ class Rollout(BaseModel):
         return next(iter(self.rewards.values())) if len(self.rewards) == 1 else None
 
     def note(self, code: str, text: str) -> None:
-        """Add a note."""
-        self.notes.append(Note(code=code, text=text))
+        """Add a note; its text is made safe to store and show."""
+        self.notes.append(Note(code=code, text=text_of(text)))
 
     def as_record(self) -> dict[str, Any]:
         """Return the JSON-ready form that ``results.jsonl`` holds, with the judged reward beside the keys."""

@@ -1,4 +1,4 @@
-"""Bytes of unknown origin as text that people, JSON and XML can take."""
+"""Bytes and objects of unknown origin as text that people, JSON and XML can take."""
 
 from __future__ import annotations
 
@@ -14,8 +14,21 @@ _UNSAFE = re.compile(r"[^\t\n\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0
 
 def decode(data: bytes) -> str:
     """Return bytes as safe text: bytes that are not UTF-8 and characters illegal in XML become U+FFFD."""
-    text = data.decode("utf-8", errors="replace").replace("\r\n", "\n").replace("\r", "\n")
-    return _UNSAFE.sub("\ufffd", _ANSI.sub("", text))
+    return clean(data.decode("utf-8", errors="replace"))
+
+
+def clean(text: str) -> str:
+    """Return a text that UTF-8, XML and terminals can take: anything else becomes U+FFFD."""
+    plain = text.replace("\r\n", "\n").replace("\r", "\n")
+    return _UNSAFE.sub("\ufffd", _ANSI.sub("", plain))
+
+
+def text_of(value: object) -> str:
+    """Return what ``str`` says of a stranger's object, as safe text; it may have none that works."""
+    try:
+        return clean(str(value))
+    except Exception as error:
+        return f"<{type(value).__name__} that cannot be shown: {type(error).__name__}>"
 
 
 def tail(text: str, *, lines: int = TAIL_LINES, chars: int = TAIL_CHARS) -> str:

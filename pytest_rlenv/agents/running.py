@@ -16,6 +16,20 @@ class LeftBehind(Exception):
     """The call did not return in its time; its thread may still run."""
 
 
+class Escaped(Exception):
+    """The call raised what is no ``Exception``, such as ``SystemExit``: meant for the whole process.
+
+    It is wrapped, so that a stranger's ``sys.exit()`` is told from what concerns the caller itself.
+
+    Args:
+        error: what it raised.
+    """
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(type(error).__name__)
+        self.error = error
+
+
 class _Call(Generic[T]):
     def __init__(self, function: Callable[[], T]) -> None:
         self._function = function
@@ -30,7 +44,7 @@ class _Call(Generic[T]):
 
 
 def call_within(function: Callable[[], T], timeout: float | None) -> T | None:
-    """Call ``function`` and return what it returns or raise what it raises.
+    """Call ``function`` and return what it returns or raise what it raises, ``KeyboardInterrupt`` too.
 
     It runs in a thread of its own: an agent is a stranger's code, and a thread that never returns must not
     hold up the run.
@@ -41,6 +55,7 @@ def call_within(function: Callable[[], T], timeout: float | None) -> T | None:
 
     Raises:
         LeftBehind: it did not return in time.
+        Escaped: it raised ``SystemExit``, ``GeneratorExit`` or the like.
     """
     call = _Call(function)
     thread = threading.Thread(target=call, name="rlenv-agent", daemon=True)
@@ -49,5 +64,7 @@ def call_within(function: Callable[[], T], timeout: float | None) -> T | None:
     if thread.is_alive():
         raise LeftBehind
     if call.error is not None:
+        if not isinstance(call.error, (Exception, KeyboardInterrupt)):
+            raise Escaped(call.error)
         raise call.error
     return call.result

@@ -96,6 +96,18 @@ def explain(error: BaseException, hub: HubClient, asked: Asked) -> Refusal:
         )
     if isinstance(error, errors.FileMetadataError):
         return _no_hub(hub, _first_line(error))
+    if isinstance(error, ValueError) and str(error).startswith("Invalid filename"):
+        return Refusal(
+            f"{asked.repo_id} has a file whose path cannot be used: {_first_line(error)}",
+            "the repository's owner must rename it",
+        )
+    if isinstance(error, (FileExistsError, NotADirectoryError, IsADirectoryError)):
+        return Refusal(
+            f"{asked.folder or asked.repo_id} cannot be stored: it, or a folder above it, has the name of "
+            f"another file ({_first_line(error)})",
+            "the repository's owner must rename one of the two",
+            one_file=True,
+        )
     if isinstance(error, OSError) and error.errno is None:  # the client: its size is not what was announced
         what = asked.folder or asked.repo_id
         return Refusal(

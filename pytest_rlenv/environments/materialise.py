@@ -31,6 +31,7 @@ def materialise(files: Mapping[str, Path], destination: Path, scratch: Path) -> 
     Raises:
         FetchFailed: for a file whose content the repository does not hold, or that cannot be written.
     """
+    _check_conflicts(files)
     shutil.rmtree(scratch, ignore_errors=True)
     try:
         for path, source in files.items():
@@ -60,9 +61,25 @@ def _copy(source: Path, target: Path, path: str) -> None:
     target.chmod(0o755 if is_script else 0o644)
 
 
+def _check_conflicts(files: Mapping[str, Path]) -> None:
+    """Refuse a listing in which a name is both a file and a folder: no disk can hold it."""
+    for path in files:
+        for folder in map(str, PurePosixPath(path).parents):
+            if folder in files:
+                raise FetchFailed(
+                    f"{folder!r} is both a file and the folder of {path!r}",
+                    hint="the repository's owner must rename one of the two",
+                )
+
+
 def _checked(path: str) -> PurePosixPath:
     """Return the path if it stays in the task: a listing is the Hub's word, not ours."""
     pure = PurePosixPath(path)
-    if pure.is_absolute() or ".." in pure.parts:
+    if pure.is_absolute():
+        raise FetchFailed(
+            f"{path!r} is an absolute path, which leaves the task's folder",
+            hint="the repository's owner must rename it",
+        )
+    if ".." in pure.parts:
         raise FetchFailed(f"{path!r} leaves the task's folder", hint="do not use this environment")
     return pure

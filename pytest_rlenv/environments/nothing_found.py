@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from pathlib import Path
 
 from pytest_rlenv.environments.discovery import MANIFEST, MAX_DEPTH, depth, is_ignored
 from pytest_rlenv.errors import SpecError
@@ -29,7 +30,7 @@ def nothing_found(where: str, paths: Collection[str], *, base: str = "") -> Spec
     return SpecError(
         f"0 tasks found in {where}: looked for folders with {MANIFEST}, at most {MAX_DEPTH} folders deep; "
         + (f"saw {seen}" if seen else "it holds no files"),
-        hint=_explain(files),
+        hint=_explain(files) if files else _empty(where),
     )
 
 
@@ -47,9 +48,13 @@ def _explain(files: list[str]) -> str:
             f"it holds rows ({rows}), not task folders: unpack them into folders, each with {MANIFEST}, "
             "or name the environment that the rows were made from"
         )
-    if not files:
-        return "push the task folders first, or name another revision"
     return f"name the folder that holds the tasks; a task is a folder with {MANIFEST} and instruction.md"
+
+
+def _empty(where: str) -> str:
+    if Path(where).is_absolute():  # a folder of this machine, not a repository
+        return f"put task folders there, each with {MANIFEST} and instruction.md, or name another folder"
+    return "push the task folders first, or name another revision"
 
 
 def _out_of_reach(path: str) -> str:

@@ -132,7 +132,7 @@ def test_deadline_ends_everything(script: str, printed: bytes, box: DockerBox) -
 
 
 def test_fork_bomb_within_its_limit(box: DockerBox) -> None:
-    done = sh(box, "f() { f | f & }; f; while :; do f; done", timeout=2.0)
+    done = sh(box, "f() { f | f & }; f; exec sleep 1000", timeout=2.0)
     assert done.timed_out
     assert done.seconds < HANG_GUARD
     assert processes(box) == 0

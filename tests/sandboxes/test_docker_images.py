@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from conftest import BASE, remove_image, write_context
 
-from pytest_rlenv.errors import BuildFailed, ImageUnavailable, StageTimeout, TaskInvalid
+from pytest_rlenv.errors import BoxUnfit, BuildFailed, ImageUnavailable, StageTimeout, TaskInvalid
 from pytest_rlenv.sandboxes.docker.box import DockerBox
 from pytest_rlenv.sandboxes.docker.client import Engine
 from pytest_rlenv.sandboxes.docker.sandbox import DockerSandbox
@@ -57,7 +57,7 @@ def test_name_that_no_registry_gives(sandbox: DockerSandbox) -> None:
 
 @pytest.mark.parametrize("name", ["Not A Name!", "UPPER/case", "a::b"])
 def test_name_that_is_none(name: str, sandbox: DockerSandbox) -> None:
-    with pytest.raises(ImageUnavailable, match="not a valid image name"):
+    with pytest.raises(BoxUnfit, match="not a valid image name"):
         sandbox.prepare(ImageSpec(name=name))
 
 

@@ -9,15 +9,19 @@ from __future__ import annotations
 import traceback
 from types import TracebackType
 
+from pytest_rlenv.agents.outcomes import check_outcome, check_prepared, clean_usage
 from pytest_rlenv.agents.protocol import Agent, AgentContext, AgentOutcome, AgentStopped, AgentTimedOut
-from pytest_rlenv.agents.running import GRACE, LeftBehind, call_within
+from pytest_rlenv.agents.running import GRACE, Escaped, LeftBehind, call_within
 from pytest_rlenv.errors import AgentFailed, RlenvError, Stage, StageTimeout, Unsupported
 from pytest_rlenv.rollout import CommandRecord, Rollout
 from pytest_rlenv.sandboxes.protocol import Box, Completed
+from pytest_rlenv.text import clean, text_of
 from pytest_rlenv.verdict import number
 
 DETAIL_LINES = 15
 """Lines of an agent's traceback that an error keeps."""
+SHOWN_PLACES = 5
+"""Places in an agent's usage that a note names."""
 
 
 def prepare_agent(agent: Agent, context: AgentContext, box: Box, limit: float | None) -> None:
@@ -25,20 +29,25 @@ def prepare_agent(agent: Agent, context: AgentContext, box: Box, limit: float | 
 
     Raises:
         StageTimeout: it did not finish within ``limit`` seconds.
-        AgentFailed: it raised; the agent never ran.
+        AgentFailed: it raised, whatever it was; the agent never ran.
     """
     try:
-        call_within(lambda: agent.prepare(context), None if limit is None else limit + GRACE)
+        returned = call_within(lambda: agent.prepare(context), None if limit is None else limit + GRACE)
     except (AgentTimedOut, LeftBehind):
         context.box.revoke()
         raise StageTimeout(
             f"agent {agent.name}: set-up did not finish within {number(limit or 0)} s",
             stage=Stage.AGENT_SETUP,
         ) from None
-    except (RlenvError, Unsupported):
+    except RlenvError:
         raise
+    except Unsupported as lack:
+        raise Unsupported(text_of(lack)) from lack
+    except Escaped as escaped:
+        raise _broke(agent, escaped.error, Stage.AGENT_SETUP) from escaped.error
     except Exception as error:
         raise _broke(agent, error, Stage.AGENT_SETUP) from error
+    check_prepared(returned, agent.name)
 
 
 def run_agent(agent: Agent, context: AgentContext, box: Box, rollout: Rollout, limit: float | None) -> None:
@@ -47,7 +56,8 @@ def run_agent(agent: Agent, context: AgentContext, box: Box, rollout: Rollout, l
     A timed-out agent is dead, with everything that it started, when this returns.
 
     Raises:
-        AgentFailed: it raised something that is neither its time-out nor :class:`AgentStopped`.
+        AgentFailed: it raised something that is neither its time-out nor :class:`AgentStopped`, or returned
+            what is no outcome.
         SandboxFailed: the box died meanwhile.
     """
     try:
@@ -57,15 +67,21 @@ def run_agent(agent: Agent, context: AgentContext, box: Box, rollout: Rollout, l
         box.quiesce()
         rollout.note("agent-timeout", f"the agent ran out of time ({number(limit or 0)} s) and was killed")
         completed = getattr(late, "completed", None)
-        rollout.agent_command = record_of(completed) if completed else CommandRecord(timed_out=True)
+        rollout.agent_command = (
+            record_of(completed) if isinstance(completed, Completed) else CommandRecord(timed_out=True)
+        )
     except AgentStopped as stop:
-        rollout.note("agent-stopped", f"the agent stopped: {stop.reason}")
-    except (RlenvError, Unsupported):
+        rollout.note("agent-stopped", f"the agent stopped: {text_of(getattr(stop, 'reason', stop))}")
+    except RlenvError:
         raise
+    except Unsupported as lack:
+        raise Unsupported(text_of(lack)) from lack
+    except Escaped as escaped:
+        raise _broke(agent, escaped.error, Stage.AGENT) from escaped.error
     except Exception as error:
         raise _broke(agent, error, Stage.AGENT) from error
     else:
-        _write_outcome(outcome, rollout)
+        _write_outcome(check_outcome(outcome, agent.name), rollout)
     finally:
         context.box.revoke()
 
@@ -89,17 +105,21 @@ def note_memory(completed: Completed, who: str, rollout: Rollout) -> None:
 def _write_outcome(outcome: AgentOutcome | None, rollout: Rollout) -> None:
     if outcome is None:
         return
-    rollout.usage = dict(outcome.usage)
+    rollout.usage, changed = clean_usage(outcome.usage)
+    if changed:
+        more = f" and {len(changed) - SHOWN_PLACES} more" if len(changed) > SHOWN_PLACES else ""
+        shown = ", ".join(changed[:SHOWN_PLACES])
+        rollout.note("usage-cleaned", f"not plain JSON in the agent's usage, kept as text: {shown}{more}")
     if outcome.completed is not None:
         rollout.agent_command = record_of(outcome.completed)
         note_memory(outcome.completed, "agent", rollout)
     elif outcome.exit_code is not None:
-        rollout.agent_command = CommandRecord(exit_code=outcome.exit_code)
+        rollout.agent_command = CommandRecord(exit_code=int(outcome.exit_code))
     if outcome.exit_code:
         rollout.note("agent-exit", f"the agent exited {outcome.exit_code}")
 
 
-def _own_frames(error: Exception) -> TracebackType | None:
+def _own_frames(error: BaseException) -> TracebackType | None:
     """Return the traceback from the agent's own code on: ours says nothing to its author."""
     frames = error.__traceback__
     while frames is not None and frames.tb_frame.f_globals.get("__name__", "").startswith("pytest_rlenv."):
@@ -107,12 +127,14 @@ def _own_frames(error: Exception) -> TracebackType | None:
     return frames
 
 
-def _broke(agent: Agent, error: Exception, stage: Stage) -> AgentFailed:
-    lines = (
-        "".join(traceback.format_exception(error.with_traceback(_own_frames(error)))).rstrip().splitlines()
-    )
+def _broke(agent: Agent, error: BaseException, stage: Stage) -> AgentFailed:
+    try:
+        told = "".join(traceback.format_exception(error.with_traceback(_own_frames(error))))
+    except Exception:  # an exception whose own methods are broken cannot be shown
+        told = ""
+    lines = clean(told).rstrip().splitlines()
     return AgentFailed(
-        f"agent {agent.name} raised {type(error).__name__}: {error}",
+        f"agent {agent.name} raised {type(error).__name__}: {text_of(error)}",
         hint="raise AgentStopped to end early and be judged",
         detail="\n".join(lines[-DETAIL_LINES:]),
         stage=stage,

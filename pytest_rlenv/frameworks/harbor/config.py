@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
 from pytest_rlenv.frameworks.harbor.artifacts import Artifact, CollectHook
-from pytest_rlenv.frameworks.harbor.config_findings import config_warnings, invalid_config
+from pytest_rlenv.frameworks.harbor.config_findings import config_warnings, invalid_config, newer_schema
 from pytest_rlenv.frameworks.harbor.config_text import parse_toml
 from pytest_rlenv.frameworks.harbor.environment_config import EnvironmentConfig, HealthcheckConfig
 from pytest_rlenv.frameworks.harbor.limits import TimeLimit
@@ -23,6 +23,9 @@ from pytest_rlenv.frameworks.harbor.rlenv_metadata import RlenvMetadata
 from pytest_rlenv.frameworks.harbor.step_names import check_step_name, step_name_key
 
 __all__ = ["EnvironmentConfig", "HealthcheckConfig", "RlenvMetadata", "TaskConfig", "parse_config"]
+
+SCHEMA_VERSION = "1.4"
+"""The latest version of the schema that is known here."""
 
 _PACKAGE_NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]*/[a-zA-Z0-9][a-zA-Z0-9._-]*")
 
@@ -138,7 +141,7 @@ class TaskConfig(BaseModel):
 
     DEPRECATED: ClassVar[dict[str, str]] = {"version": "schema_version"}
 
-    schema_version: str = "1.4"
+    schema_version: str = SCHEMA_VERSION
     task: PackageInfo | None = None
     metadata: dict[str, Any] = Field(default_factory=dict)
     verifier: VerifierConfig = Field(default_factory=VerifierConfig)
@@ -199,4 +202,5 @@ def parse_config(text: bytes | str, path: Path | str) -> tuple[TaskConfig, list[
     except ValidationError as error:
         raise invalid_config(error, own, path, prefix=("metadata", "rlenv")) from None
     findings = config_warnings(raw, TaskConfig) + config_warnings(own, RlenvMetadata, "metadata.rlenv")
+    findings += newer_schema(config.schema_version, SCHEMA_VERSION)
     return config, [f"{path}: {finding}" for finding in findings]

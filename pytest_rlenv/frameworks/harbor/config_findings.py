@@ -77,6 +77,15 @@ def config_warnings(raw: Any, model: type[BaseModel], where: str = "") -> list[s
     return found
 
 
+def newer_schema(version: str, known: str) -> list[str]:
+    """Return a warning if a version such as ``1.5`` is later than the one that is known."""
+    try:
+        later = [int(part) for part in version.split(".")] > [int(part) for part in known.split(".")]
+    except ValueError:
+        return []  # Harbor takes any text
+    return [f"schema_version = {_shown(version)} is newer than what is known ({known})"] if later else []
+
+
 def _unknown(field: str, key: str, model: type[BaseModel]) -> str:
     close = difflib.get_close_matches(key, model.model_fields, n=1)
     hint = f"; did you mean `{close[0]}`?" if close else ""

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from pathlib import Path
 
 from pytest_rlenv.agents.protocol import AgentBox, AgentContext
-from pytest_rlenv.errors import Stage, Unsupported
+from pytest_rlenv.errors import BoxUnfit, Stage, Unsupported
 from pytest_rlenv.frameworks.context import RolloutContext
 from pytest_rlenv.frameworks.harbor.agent_phase import prepare_agent, run_agent
 from pytest_rlenv.frameworks.harbor.healthcheck import wait_until_healthy
@@ -60,6 +61,7 @@ class HarborRollout:
         try:
             with clock.stage(Stage.START):
                 box = self.context.sandbox.start(image, self._box_spec(), LOG_DIRS)
+                self._check_workdir(box)
                 self._put_loose_files(box)
             self._act_and_verify(box)
         finally:
@@ -113,6 +115,23 @@ class HarborRollout:
             lifetime=self._lifetime(),
             labels={"task": self.task.name, "environment": self.rollout.environment},
         )
+
+    def _check_workdir(self, box: Box) -> None:
+        """Refuse a working directory that the image does not have, before an agent can have removed it."""
+        workdir = self.config.environment.workdir
+        if workdir is None:
+            return
+        where = f"[environment] workdir = {workdir!r}"
+        if not workdir.startswith("/"):
+            raise BoxUnfit(
+                f"{where} is not an absolute path", hint="begin it with a slash", stage=Stage.START
+            )
+        if box.stat(workdir) is None:
+            raise BoxUnfit(
+                f"{where} does not exist in the image",
+                hint="create it in the Dockerfile, with WORKDIR",
+                stage=Stage.START,
+            )
 
     def _put_loose_files(self, box: Box) -> None:
         """Bring the files of ``environment/`` to the working directory if nothing is built from them."""
@@ -168,10 +187,16 @@ class HarborRollout:
 
         with clock.stage(Stage.AGENT_SETUP):
             limit = self._limit(AGENT_SETUP_TIMEOUT)
-            prepare_agent(agent, agent_context(limit), box, limit)
+            try:
+                prepare_agent(agent, agent_context(limit), box, limit)
+            finally:
+                _make_folder(logs)
         with clock.stage(Stage.AGENT):
             limit = self._limit(self.config.agent.timeout_sec)
-            run_agent(agent, agent_context(limit), box, self.rollout, limit)
+            try:
+                run_agent(agent, agent_context(limit), box, self.rollout, limit)
+            finally:
+                _make_folder(logs)
 
     def _limit(self, seconds: float | None) -> float | None:
         return None if seconds is None else seconds * self.context.timeout_multiplier
@@ -182,3 +207,11 @@ class HarborRollout:
         if agent is None or verifier is None:
             return UNLIMITED_LIFETIME
         return agent + verifier + AGENT_SETUP_TIMEOUT * self.context.timeout_multiplier + SLACK
+
+
+def _make_folder(folder: Path) -> None:
+    """Have a folder for logs there, whatever an agent made of it."""
+    if folder.is_dir():
+        return
+    folder.unlink(missing_ok=True)
+    folder.mkdir(parents=True)

@@ -56,6 +56,12 @@ def resolve_endpoint(environ: Mapping[str, str] | None = None) -> Endpoint:
     """
     environ = os.environ if environ is None else environ
     endpoint = _from_host(environ) or _from_context(environ) or Endpoint(DEFAULT_URL, "the default")
+    if "://" not in endpoint.url:
+        raise EngineUnavailable(
+            f"{endpoint.url!r} ({endpoint.source}) is not the address of an engine",
+            hint="write it with its kind: unix:///path/to/docker.sock or tcp://host:port (ssh://user@host "
+            "through a tunnel)",
+        )
     if endpoint.url.startswith("ssh://"):
         raise _no_ssh(endpoint)
     return endpoint

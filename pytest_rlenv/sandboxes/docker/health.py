@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from pytest_rlenv.errors import SandboxFailed, Stage
+from pytest_rlenv.errors import BoxUnfit, Stage
 from pytest_rlenv.sandboxes.docker.client import Engine
 from pytest_rlenv.sandboxes.docker.postmortem import ImageFacts, cause_of_death, inspect
 
@@ -20,7 +20,7 @@ def wait_healthy(engine: Engine, container: str, image: ImageFacts) -> None:
     """Return when the container is healthy.
 
     Raises:
-        SandboxFailed: it is unhealthy, or not healthy in time. EntrypointExited: it ended.
+        BoxUnfit: it is unhealthy, or not healthy in time. EntrypointExited: it ended.
     """
     begin = time.monotonic()
     limit = HEALTH_LIMIT
@@ -51,12 +51,12 @@ def _own_limit(found: dict[str, Any]) -> float:
     return float(start + (check.get("Retries") or 3) * (interval + timeout))
 
 
-def _unhealthy(message: str, health: dict[str, Any]) -> SandboxFailed:
+def _unhealthy(message: str, health: dict[str, Any]) -> BoxUnfit:
     probes = health.get("Log") or []
     lines = [
         f"exit code {p.get('ExitCode')}: {str(p.get('Output', '')).strip()[:_OUTPUT_CAP]}" for p in probes
     ]
-    return SandboxFailed(
+    return BoxUnfit(
         message,
         hint="its last results are below; it runs in the box as the image's user",
         detail="\n".join(lines),

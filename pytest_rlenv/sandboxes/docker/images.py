@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
-from pytest_rlenv.errors import BuildFailed, ImageUnavailable, SandboxFailed, SpecError
+from pytest_rlenv.errors import BoxUnfit, BuildFailed, SandboxFailed, SpecError
 from pytest_rlenv.sandboxes.docker import labels
 from pytest_rlenv.sandboxes.docker.builderrors import build_error, image_unavailable, is_transient
 from pytest_rlenv.sandboxes.docker.builds import build, build_timeout, platform, remaining
@@ -119,7 +119,7 @@ class ImageStore:
         except EngineRefused as refused:
             if "invalid reference format" not in refused.message:
                 raise
-            raise ImageUnavailable(
+            raise BoxUnfit(
                 f"{name!r} is not a valid image name: {refused.message}",
                 hint="an image's name is like `registry/group/name:tag`, in lower case",
             ) from refused

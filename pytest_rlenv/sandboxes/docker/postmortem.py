@@ -6,14 +6,16 @@ import shlex
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_rlenv.errors import EntrypointExited, RlenvError, SandboxFailed, Stage
+from pytest_rlenv.errors import BoxUnfit, EntrypointExited, RlenvError, SandboxFailed, Stage
 from pytest_rlenv.sandboxes.docker.client import Engine
 from pytest_rlenv.sandboxes.docker.failures import EngineRefused
 from pytest_rlenv.sandboxes.docker.keeper import NO_SLEEP
 from pytest_rlenv.sandboxes.docker.output import Demultiplexer, HeadTail
+from pytest_rlenv.sandboxes.docker.refusals import is_unknown_user, nul_in_variable
 
 _LOG_LINES = 40
 _LOG_CAP = 64 * 1024
+_NOT_EXECUTABLE = ("executable file not found", "no such file", "permission denied", "exec format error")
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ def cause_of_death(
             stage=stage,
         )
     if code == NO_SLEEP:
-        return SandboxFailed("the image has no `sleep`, which keeps a box up", detail=detail, stage=stage)
+        return BoxUnfit("the image has no `sleep`, which keeps a box up", detail=detail, stage=stage)
     hint = "it was killed from outside, or by the machine for want of memory" if code == 137 else ""
     return SandboxFailed(
         f"the box died: PID 1 ended with exit code {code}{oom}", hint=hint, detail=detail, stage=stage
@@ -86,13 +88,19 @@ def start_refused(refused: EngineRefused) -> RlenvError:
     """Return the error for a container that the engine could not start."""
     low = refused.message.lower()
     if '"sh"' in low and ("executable file not found" in low or "no such file" in low):
-        return SandboxFailed(
+        return BoxUnfit(
             "the image has no shell (`sh`), which a box needs",
             hint="base the image on one with a shell; distroless and scratch images cannot be used",
             detail=refused.message,
         )
-    if "oci runtime create failed" in low and ("executable file not found" in low or "no such file" in low):
-        return SandboxFailed(
-            "the image's ENTRYPOINT cannot be executed", hint="is it in the image?", detail=refused.message
+    if "oci runtime create failed" in low and any(why in low for why in _NOT_EXECUTABLE):
+        return BoxUnfit(
+            "the image's ENTRYPOINT cannot be executed",
+            hint="is it in the image, with its executable bit set and a #! line?",
+            detail=refused.message,
         )
-    return refused.as_error()
+    if is_unknown_user(low):
+        return BoxUnfit(
+            "the image's USER does not exist in it", hint="add it in the Dockerfile", detail=refused.message
+        )
+    return nul_in_variable(refused.message) or refused.as_error()

@@ -5,17 +5,26 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from pytest_rlenv.errors import SandboxFailed
+from pytest_rlenv.errors import BoxUnfit, SandboxFailed
 
 _EXECVE = re.compile(
     rb"exec \S+: (argument list too long|no such file or directory|exec format error|permission denied)\s*"
 )
 
 
+_NUL = ("the value of an environment variable holds a NUL character", "remove it")
+_CWD = re.compile(r'chdir to cwd \("([^"]+)"\)')
+
+
 def is_refusal(message: str) -> bool:
     """Return True if an engine's answer is the runtime's refusal to start a command."""
     low = message.lower()
-    return "oci runtime exec failed" in low or "unable to find user" in low or "unable to find group" in low
+    return "oci runtime exec failed" in low or is_unknown_user(low)
+
+
+def is_unknown_user(low: str) -> bool:
+    """Return True if an answer, in lower case, says that a user or group is not in the image."""
+    return "unable to find user" in low or "unable to find group" in low or "in passwd file" in low
 
 
 def not_started(
@@ -32,11 +41,16 @@ def not_started(
     said = text.decode("utf-8", "replace").strip()
     low = said.lower()
     command = argv[0] if argv else ""
-    if "unable to find user" in low or "unable to find group" in low or "in passwd file" in low:
+    if is_unknown_user(low):
         message, hint = f"user {str(user)!r} does not exist in the image", "add it in the Dockerfile"
+    elif "can't contain null" in low:
+        message, hint = _NUL
+    elif "chdir to cwd" in low and cwd is None:
+        # the engine makes an image's WORKDIR when it makes a container
+        message, hint = f"the working directory{_path_in(said)} is gone: something removed it", ""
     elif "chdir to cwd" in low or "cwd must be" in low:
-        where = f"workdir {cwd!r}" if cwd is not None else "the image's WORKDIR"
-        message, hint = f"{where} does not exist in the image", "create it in the Dockerfile, with WORKDIR"
+        message = f"workdir {cwd!r} does not exist in the image"
+        hint = "create it in the Dockerfile, with WORKDIR; it must be an absolute path"
     elif "executable file not found" in low or "no such file or directory" in low:
         message, hint = f"command {command!r} is not in the image", "install it in the Dockerfile"
     elif "permission denied" in low:
@@ -44,9 +58,10 @@ def not_started(
     elif "resource temporarily unavailable" in low or "cannot allocate memory" in low:
         message = f"no process or memory left in the box to start {command!r}"
         hint = "processes that are still running use up the box's limits"
+        return SandboxFailed(message, hint=hint, detail=said)
     else:
-        message, hint = f"the command {command!r} could not be started", ""
-    return SandboxFailed(message, hint=hint, detail=said)
+        return SandboxFailed(f"the command {command!r} could not be started", detail=said)
+    return BoxUnfit(message, hint=hint, detail=said)
 
 
 def execve_failure(stdout: bytes, stderr: bytes, exit_code: int, argv: Sequence[str]) -> SandboxFailed | None:
@@ -70,4 +85,14 @@ def execve_failure(stdout: bytes, stderr: bytes, exit_code: int, argv: Sequence[
     else:
         message = f"{command!r} cannot be executed: its #! line names an interpreter that is not in the image"
         hint = "install the interpreter; a line that ends in CR LF (Windows) has this effect too"
-    return SandboxFailed(message, hint=hint, detail=detail)
+    return BoxUnfit(message, hint=hint, detail=detail)
+
+
+def nul_in_variable(message: str) -> BoxUnfit | None:
+    """Return the error for a box or command that was given a variable with a NUL, ``None`` otherwise."""
+    return BoxUnfit(_NUL[0], hint=_NUL[1], detail=message) if "can't contain null" in message else None
+
+
+def _path_in(said: str) -> str:
+    found = _CWD.search(said)
+    return f" {found[1]}" if found else ""

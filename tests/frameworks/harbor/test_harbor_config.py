@@ -636,3 +636,14 @@ def test_a_valid_config_is_read_as_written_without_warnings(table: dict[str, Any
     config, warnings = parse_config(text, "task.toml")
     assert same(config.model_dump(mode="python"), table)
     assert warnings == []
+
+
+@pytest.mark.parametrize("version", ["9.9", "1.5", "1.10", "2", "1.4.1"])
+def test_a_later_schema_is_a_warning(version: str) -> None:
+    _, warnings = parse_config(f'schema_version = "{version}"', "task.toml")
+    assert warnings == [f'task.toml: schema_version = "{version}" is newer than what is known (1.4)']
+
+
+@pytest.mark.parametrize("version", ["1.4", "1.0", "1", "next"])
+def test_a_known_schema_is_none(version: str) -> None:
+    assert parse_config(f'schema_version = "{version}"', "task.toml")[1] == []
