@@ -1,21 +1,18 @@
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.engine import BASE, remove_all, remove_image, write_context
 
 from pytest_rlenv.errors import EngineUnavailable
 from pytest_rlenv.sandboxes.docker.box import DockerBox
 from pytest_rlenv.sandboxes.docker.client import Engine, shared_engine
-from pytest_rlenv.sandboxes.docker.failures import EngineRefused
 from pytest_rlenv.sandboxes.docker.sandbox import DockerSandbox
 from pytest_rlenv.sandboxes.protocol import NO_NETWORK, BoxSpec, Entry, ImageRef, ImageSpec, SandboxContext
-
-BASE = "debian:bookworm-slim"
 
 
 @pytest.fixture(scope="session")
@@ -44,14 +41,6 @@ def sandbox(engine: Engine, context: SandboxContext) -> Iterator[DockerSandbox]:
     sandbox.close()
     left = remove_all(engine, f"rlenv.session={context.session}")
     assert not left, "boxes were left over after close()"
-
-
-def remove_all(engine: Engine, label: str) -> list[str]:
-    """Remove the containers with a label and return them."""
-    left = containers(engine, label)
-    for container in left:
-        engine.request("DELETE", f"/containers/{container}", params={"force": 1}, doing="clean up")
-    return left
 
 
 @pytest.fixture(scope="session")
@@ -104,26 +93,3 @@ def build(
         sandbox._parts().disposal.close()
     for image in built:
         remove_image(engine, image.name)
-
-
-def write_context(folder: Path, dockerfile: str, files: dict[str, str] | None = None) -> Path:
-    """Write a build context that nobody else has, so that tests never share an image with anyone."""
-    folder.mkdir(parents=True)
-    (folder / "Dockerfile").write_text(f"{dockerfile}\n# {uuid.uuid4()}\n")
-    for name, text in (files or {}).items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
-    return folder
-
-
-def remove_image(engine: Engine, name: str) -> None:
-    try:
-        engine.request("DELETE", f"/images/{name}", params={"force": 1}, doing="clean up")
-    except EngineRefused as refused:
-        if refused.status != 404:
-            raise
-
-
-def containers(engine: Engine, *labels: str) -> list[str]:
-    params = {"all": 1, "filters": json.dumps({"label": list(labels)})}
-    return [each["Id"] for each in engine.get("/containers/json", params=params, doing="look")]

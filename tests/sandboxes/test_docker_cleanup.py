@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import BASE, containers, remove_all
+from support.engine import BASE, containers, remove_all
 
 from pytest_rlenv.sandboxes.docker import labels, reaper
 from pytest_rlenv.sandboxes.docker.client import Engine

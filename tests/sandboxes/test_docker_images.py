@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import BASE, remove_image, write_context
+from support.engine import BASE, remove_image, write_context
 
 from pytest_rlenv.errors import BoxUnfit, BuildFailed, ImageUnavailable, StageTimeout, TaskInvalid
 from pytest_rlenv.sandboxes.docker.box import DockerBox

@@ -251,7 +251,7 @@ def test_image_that_was_removed(sandbox: DockerSandbox, start: Start) -> None:
 def test_nothing_is_left_of_a_failed_start(
     start: Start, build: Build, engine: Engine, session_id: str
 ) -> None:
-    from conftest import containers
+    from support.engine import containers
 
     image = build("FROM scratch\nCOPY a /a", {"a": "x"})
     with pytest.raises(SandboxFailed):
