@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -200,11 +201,13 @@ def _local_trouble(error: OSError) -> SandboxFailed | None:
 
 def _internal_error() -> ErrorInfo:
     lines = traceback.format_exc().rstrip().splitlines()
+    kind, error, _ = sys.exc_info()
+    what = traceback.format_exception_only(kind, error)[0].strip().splitlines()[0]
     return ErrorInfo(
         type="InternalError",
         stage=Stage.LOAD,
         kind=Kind.INFRA,
-        message=f"a fault of pytest-rlenv itself: {lines[-1]}",
+        message=f"a fault of pytest-rlenv itself: {what}",
         hint="please report it, with the lines below",
         detail="\n".join(lines[-30:]),
     )
