@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_rlenv.errors import Stage, TaskInvalid
-from pytest_rlenv.sandboxes.docker.context import BuildContext
+from pytest_rlenv.sandboxes.build_context import BuildContext
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from pytest_rlenv.errors import EntrypointExited, ImageUnavailable, SandboxFailed, Stage, Unsupported
+from pytest_rlenv.sandboxes.confinement import CAPABILITIES
 from pytest_rlenv.sandboxes.docker.box import DockerBox
 from pytest_rlenv.sandboxes.docker.client import Engine
-from pytest_rlenv.sandboxes.docker.hostconfig import CAPABILITIES
 from pytest_rlenv.sandboxes.docker.sandbox import DockerSandbox
 from pytest_rlenv.sandboxes.protocol import PUBLIC, Box, Entry, ImageRef, Sandbox
 

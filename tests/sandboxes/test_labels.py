@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_rlenv.sandboxes.docker import labels
-from pytest_rlenv.sandboxes.docker.labels import box_labels, is_stale, pid_start
+from pytest_rlenv.sandboxes import owners
+from pytest_rlenv.sandboxes.docker.labels import box_labels, is_stale
+from pytest_rlenv.sandboxes.owners import pid_start
 from pytest_rlenv.sandboxes.protocol import BoxSpec, SandboxContext
 
 CONTEXT = SandboxContext("session", "gw1", Path("/c"), Path("/r"))
@@ -55,7 +56,7 @@ def test_stale(change: dict[str, str], stale: bool) -> None:
 
 def test_a_hidden_process_is_not_taken_for_dead(monkeypatch: pytest.MonkeyPatch) -> None:
     """As with ``hidepid``, where /proc does not show the processes of other users."""
-    monkeypatch.setattr(labels, "pid_start", lambda _: None)
+    monkeypatch.setattr(owners, "pid_start", lambda _: None)
     assert not is_stale(box_labels(CONTEXT, BoxSpec()), time.time())
 
 
@@ -73,5 +74,5 @@ def test_start_of_a_process_whose_name_has_brackets(tmp_path: Path) -> None:
 
 
 def test_words_for_this_machine() -> None:
-    assert labels.boot_id() == labels.boot_id() != ""
-    assert labels.pid_namespace()
+    assert owners.boot_id() == owners.boot_id() != ""
+    assert owners.pid_namespace()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_rlenv.sandboxes.docker.output import Demultiplexer, HeadTail
+from pytest_rlenv.sandboxes.output import Demultiplexer, HeadTail
 
 
 def frame(stream: int, data: bytes) -> bytes:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 from pytest_rlenv.errors import EngineUnavailable, Stage, StageTimeout
+from pytest_rlenv.sandboxes.build_context import BuildContext
 from pytest_rlenv.sandboxes.docker.client import Engine, limited
-from pytest_rlenv.sandboxes.docker.context import BuildContext
 from pytest_rlenv.sandboxes.docker.failures import EngineRefused, connection_errors
 from pytest_rlenv.sandboxes.docker.progress import Progress
 

@@ -18,7 +18,7 @@ from typing import Any
 from pytest_rlenv.errors import EngineUnavailable, SandboxFailed
 from pytest_rlenv.sandboxes.docker.client import Engine, socket_of
 from pytest_rlenv.sandboxes.docker.failures import connection_errors
-from pytest_rlenv.sandboxes.docker.output import Demultiplexer, Output
+from pytest_rlenv.sandboxes.output import Demultiplexer, Output
 
 _CHUNK = 256 * 1024
 _SLICE = 0.05

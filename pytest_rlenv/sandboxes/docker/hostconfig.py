@@ -6,23 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from pytest_rlenv.errors import Unsupported
-from pytest_rlenv.sandboxes.protocol import NO_NETWORK, PUBLIC, BoxSpec, Capabilities
+from pytest_rlenv.sandboxes.confinement import CAPABILITIES, PIDS_LIMIT, SHM_BYTES
+from pytest_rlenv.sandboxes.protocol import NO_NETWORK, PUBLIC, BoxSpec
 
-CAPABILITIES = (
-    "AUDIT_WRITE",
-    "CHOWN",
-    "DAC_OVERRIDE",
-    "FOWNER",
-    "FSETID",
-    "KILL",
-    "NET_BIND_SERVICE",
-    "SETGID",
-    "SETUID",
-    "SYS_CHROOT",
-)
-"""What root keeps: enough for apt, useradd, su and a server on port 80."""
-PIDS_LIMIT = 1024
-SHM_BYTES = 64 * 1024 * 1024
 LOG_CAP = "1m"
 """Most that the engine keeps of what PID 1 prints; without a cap a box can fill the host's disk."""
 
@@ -57,23 +43,6 @@ def host_config(spec: BoxSpec, *, keep_output: bool) -> dict[str, Any]:
     if spec.cpus is not None:
         config["NanoCpus"] = int(spec.cpus * 1_000_000_000)
     return config
-
-
-def check_spec(spec: BoxSpec, capabilities: Capabilities) -> None:
-    """Refuse a box that this engine cannot hold as asked.
-
-    Raises:
-        Unsupported: naming what is asked for and what there is.
-    """
-    if spec.network not in capabilities.network_modes:
-        have = ", ".join(sorted(capabilities.network_modes))
-        raise Unsupported(f"task asks for network mode {spec.network!r}, this engine has {have}")
-    if spec.cpus is not None and capabilities.cpus is not None and spec.cpus > capabilities.cpus:
-        raise Unsupported(f"task asks for {spec.cpus:g} cpus, this engine has {capabilities.cpus:g}")
-    if spec.memory_mb is not None and capabilities.memory_mb is not None:
-        asked, have_mb = spec.memory_mb, capabilities.memory_mb
-        if asked > have_mb:
-            raise Unsupported(f"task asks for {asked} MiB of memory, this engine has {have_mb} MiB")
 
 
 def check_warnings(spec: BoxSpec, warnings: Iterable[str]) -> None:

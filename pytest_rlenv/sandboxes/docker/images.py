@@ -12,11 +12,11 @@ from pathlib import Path
 from urllib.parse import quote
 
 from pytest_rlenv.errors import BoxUnfit, BuildFailed, SandboxFailed, SpecError
+from pytest_rlenv.sandboxes.build_context import BuildContext
 from pytest_rlenv.sandboxes.docker import labels
 from pytest_rlenv.sandboxes.docker.builderrors import build_error, image_unavailable, is_transient
 from pytest_rlenv.sandboxes.docker.builds import build, build_timeout, platform, remaining
 from pytest_rlenv.sandboxes.docker.client import Engine
-from pytest_rlenv.sandboxes.docker.context import BuildContext
 from pytest_rlenv.sandboxes.docker.dockerfile import base_images, needs_buildkit
 from pytest_rlenv.sandboxes.docker.failures import EngineRefused
 from pytest_rlenv.sandboxes.docker.pull import pull, split_name

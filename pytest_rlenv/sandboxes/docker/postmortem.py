@@ -9,9 +9,9 @@ from typing import Any
 from pytest_rlenv.errors import BoxUnfit, EntrypointExited, RlenvError, SandboxFailed, Stage
 from pytest_rlenv.sandboxes.docker.client import Engine
 from pytest_rlenv.sandboxes.docker.failures import EngineRefused
-from pytest_rlenv.sandboxes.docker.keeper import NO_SLEEP
-from pytest_rlenv.sandboxes.docker.output import Demultiplexer, HeadTail
 from pytest_rlenv.sandboxes.docker.refusals import is_unknown_user, nul_in_variable
+from pytest_rlenv.sandboxes.keeper import NO_SLEEP
+from pytest_rlenv.sandboxes.output import Demultiplexer, HeadTail
 
 _LOG_LINES = 40
 _LOG_CAP = 64 * 1024

@@ -10,21 +10,22 @@ from typing import Any
 from urllib.parse import quote
 
 from pytest_rlenv.errors import ImageUnavailable
+from pytest_rlenv.sandboxes.confinement import check_spec
 from pytest_rlenv.sandboxes.docker import archive
 from pytest_rlenv.sandboxes.docker.box import DockerBox
 from pytest_rlenv.sandboxes.docker.client import Engine, shared_engine
 from pytest_rlenv.sandboxes.docker.disposal import Disposal
 from pytest_rlenv.sandboxes.docker.failures import EngineRefused, refusals_as_errors
 from pytest_rlenv.sandboxes.docker.health import wait_healthy
-from pytest_rlenv.sandboxes.docker.hostconfig import check_spec, check_warnings, host_config
+from pytest_rlenv.sandboxes.docker.hostconfig import check_warnings, host_config
 from pytest_rlenv.sandboxes.docker.images import ImageStore
-from pytest_rlenv.sandboxes.docker.keeper import keeper_command
 from pytest_rlenv.sandboxes.docker.labels import box_labels
 from pytest_rlenv.sandboxes.docker.oom import OomWatch
 from pytest_rlenv.sandboxes.docker.postmortem import ImageFacts, cause_of_death, start_refused
 from pytest_rlenv.sandboxes.docker.reaper import dismiss_reaper, start_reaper
 from pytest_rlenv.sandboxes.docker.removal import remove_container
 from pytest_rlenv.sandboxes.docker.sweep import sweep_stale
+from pytest_rlenv.sandboxes.keeper import keeper_command
 from pytest_rlenv.sandboxes.protocol import (
     NO_NETWORK,
     PUBLIC,
@@ -119,7 +120,7 @@ class DockerSandbox:
             EntrypointExited: the image's ENTRYPOINT has ended already.
             SandboxFailed, DiskFull, EngineUnavailable, ImageUnavailable (it was removed meanwhile).
         """
-        check_spec(spec, self.capabilities)
+        check_spec(spec, self.capabilities, where="this engine")
         with refusals_as_errors():
             parts = self._parts()
             start_reaper(self._context, parts.engine.endpoint)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from pytest_rlenv.sandboxes.docker.hostconfig import CAPABILITIES, SHM_BYTES
-from pytest_rlenv.sandboxes.docker.keeper import keeper_command
+from pytest_rlenv.sandboxes.confinement import CAPABILITIES, SHM_BYTES
+from pytest_rlenv.sandboxes.keeper import keeper_command
 from pytest_rlenv.sandboxes.local import seccomp
 from pytest_rlenv.sandboxes.local.bwrap import NAMESPACES
 from pytest_rlenv.sandboxes.local.imageconfig import DEFAULT_PATH

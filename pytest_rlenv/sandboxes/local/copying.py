@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
-from pytest_rlenv.sandboxes.docker.context import BuildContext
+from pytest_rlenv.sandboxes.build_context import BuildContext
 from pytest_rlenv.sandboxes.protocol import Entry
 
 _ARCHIVES = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd")

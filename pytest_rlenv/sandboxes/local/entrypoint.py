@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pytest_rlenv.errors import EntrypointExited
-from pytest_rlenv.sandboxes.docker.keeper import keeper_command
+from pytest_rlenv.sandboxes.keeper import keeper_command
 from pytest_rlenv.sandboxes.local.launcher import Attendant, Launcher, read_status
 from pytest_rlenv.sandboxes.local.namespace import Namespace
 from pytest_rlenv.sandboxes.local.process import Command, not_started

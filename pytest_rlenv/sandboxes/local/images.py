@@ -178,7 +178,7 @@ class LocalImages:
 
 def _key(spec: ImageSpec) -> str:
     """Return what names an image when no engine can be asked for its id."""
-    from pytest_rlenv.sandboxes.docker.context import BuildContext
+    from pytest_rlenv.sandboxes.build_context import BuildContext
 
     if spec.context is not None:
         return f"context:{BuildContext.read(spec.context).digest()}"

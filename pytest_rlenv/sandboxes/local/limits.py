@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_rlenv.errors import SandboxFailed
-from pytest_rlenv.sandboxes.docker.hostconfig import PIDS_LIMIT
+from pytest_rlenv.sandboxes.confinement import PIDS_LIMIT
 from pytest_rlenv.sandboxes.local.cgroups import CPU, MEMORY, PIDS, Cgroups, Group, make_group
 from pytest_rlenv.sandboxes.protocol import BoxSpec
 

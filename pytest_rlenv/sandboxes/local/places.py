@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_rlenv.sandboxes.docker.labels import boot_id, pid_namespace, pid_start
 from pytest_rlenv.sandboxes.local._removal import remove_tree
+from pytest_rlenv.sandboxes.owners import boot_id, pid_namespace, pid_start
 
 CGROUP_PREFIX = "rlenv-"
 _FORGOTTEN = 7 * 24 * 3600.0

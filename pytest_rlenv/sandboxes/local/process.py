@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_rlenv.errors import SandboxFailed
-from pytest_rlenv.sandboxes.docker.output import STDERR, Output
 from pytest_rlenv.sandboxes.local import seccomp
 from pytest_rlenv.sandboxes.local.command import CAPABILITY_MASK
 from pytest_rlenv.sandboxes.local.launcher import Attendant, Launcher, parse_status
 from pytest_rlenv.sandboxes.local.limits import Limits
 from pytest_rlenv.sandboxes.local.users import User
+from pytest_rlenv.sandboxes.output import STDERR, Output
 
 _STDOUT, _STATUS = 1, 3
 _CHUNK = 256 * 1024

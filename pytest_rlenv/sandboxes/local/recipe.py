@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from pytest_rlenv.errors import Unsupported
-from pytest_rlenv.sandboxes.docker.context import DOCKERFILE, BuildContext
+from pytest_rlenv.sandboxes.build_context import DOCKERFILE, BuildContext
 from pytest_rlenv.sandboxes.local.copying import CopyProblem, planned
 from pytest_rlenv.sandboxes.local.imageconfig import DEFAULT_PATH, ImageConfig
 from pytest_rlenv.sandboxes.local.instructions import Instruction, assignments, expand, parse, split, words

@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Iterable
 
-from pytest_rlenv.errors import Unsupported
+from pytest_rlenv.sandboxes.confinement import check_spec
 from pytest_rlenv.sandboxes.local.box import LocalBox
 from pytest_rlenv.sandboxes.local.boxes import Boxes
 from pytest_rlenv.sandboxes.local.images import LocalImages
@@ -101,7 +101,7 @@ class LocalSandbox:
             SandboxFailed, DiskFull, EngineUnavailable, ImageUnavailable (it was removed meanwhile).
         """
         parts = self._parts()
-        _check_spec(spec, self.capabilities)
+        check_spec(spec, self.capabilities, where="this machine")
         return parts.boxes.start(parts.images.source(image), spec, tuple(entries))
 
     def close(self) -> None:
@@ -126,14 +126,3 @@ class _Ready:
         self.setup = find_setup(context.cache_dir)
         self.boxes = Boxes(self.setup)
         self.images = LocalImages(context, owners=self.setup.privileged, no_overlay=self.setup.no_overlay)
-
-
-def _check_spec(spec: BoxSpec, capabilities: Capabilities) -> None:
-    if spec.network not in capabilities.network_modes:
-        have = ", ".join(sorted(capabilities.network_modes))
-        raise Unsupported(f"task asks for network mode {spec.network!r}, the local sandbox has {have}")
-    if spec.cpus is not None and capabilities.cpus is not None and spec.cpus > capabilities.cpus:
-        raise Unsupported(f"task asks for {spec.cpus:g} cpus, this machine has {capabilities.cpus:g}")
-    if spec.memory_mb is not None and spec.memory_mb > (capabilities.memory_mb or spec.memory_mb):
-        asked, have_mb = spec.memory_mb, capabilities.memory_mb
-        raise Unsupported(f"task asks for {asked} MiB of memory, this machine has {have_mb} MiB")

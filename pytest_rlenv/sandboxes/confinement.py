@@ -1,0 +1,44 @@
+"""What boxes of every kind are held to, and the refusal of those that a sandbox cannot hold as asked."""
+
+from __future__ import annotations
+
+from pytest_rlenv.errors import Unsupported
+from pytest_rlenv.sandboxes.protocol import BoxSpec, Capabilities
+
+CAPABILITIES = (
+    "AUDIT_WRITE",
+    "CHOWN",
+    "DAC_OVERRIDE",
+    "FOWNER",
+    "FSETID",
+    "KILL",
+    "NET_BIND_SERVICE",
+    "SETGID",
+    "SETUID",
+    "SYS_CHROOT",
+)
+"""What root keeps: enough for apt, useradd, su and a server on port 80."""
+PIDS_LIMIT = 1024
+SHM_BYTES = 64 * 1024 * 1024
+
+
+def check_spec(spec: BoxSpec, capabilities: Capabilities, *, where: str) -> None:
+    """Refuse a box that cannot be held as asked.
+
+    Args:
+        spec: what is asked for.
+        capabilities: what there is.
+        where: whose these are, for messages: ``this engine``, ``this machine``.
+
+    Raises:
+        Unsupported: naming what is asked for and what there is.
+    """
+    if spec.network not in capabilities.network_modes:
+        have = ", ".join(sorted(capabilities.network_modes))
+        raise Unsupported(f"task asks for network mode {spec.network!r}, {where} has {have}")
+    if spec.cpus is not None and capabilities.cpus is not None and spec.cpus > capabilities.cpus:
+        raise Unsupported(f"task asks for {spec.cpus:g} cpus, {where} has {capabilities.cpus:g}")
+    if spec.memory_mb is not None and capabilities.memory_mb is not None:
+        asked, have_mb = spec.memory_mb, capabilities.memory_mb
+        if asked > have_mb:
+            raise Unsupported(f"task asks for {asked} MiB of memory, {where} has {have_mb} MiB")
