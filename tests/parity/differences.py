@@ -1,0 +1,106 @@
+"""When two outcomes are equal, and why they may differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from runs import Outcome
+
+
+@dataclass(frozen=True)
+class Row:
+    """One task's outcomes beside each other; ``reason`` is empty if they are equal."""
+
+    task: str
+    agent: str
+    theirs: str
+    ours: str
+    equal: bool
+    reason: str
+
+    @property
+    def unexplained(self) -> bool:
+        """True for a difference without a reason."""
+        return not self.equal and self.reason == UNEXPLAINED
+
+
+UNEXPLAINED = "NOT EXPLAINED"
+
+Rule = tuple[str, Callable[[Outcome, Outcome], bool]]
+
+RULES: tuple[Rule, ...] = (
+    (
+        "a task without a reference solution is a skip; Harbor counts an exception",
+        lambda theirs, ours: ours.skipped and "solution" in ours.message and bool(theirs.error),
+    ),
+    (
+        "more than this machine has is a skip; Harbor gives the box what there is",
+        lambda theirs, ours: ours.skipped and "this machine has" in ours.message,
+    ),
+    (
+        "a device that is not here is a skip; Harbor's start fails",
+        lambda theirs, ours: ours.skipped and "GPU" in ours.message and bool(theirs.error),
+    ),
+    (
+        "only Linux containers: a skip; Harbor refuses the engine",
+        lambda theirs, ours: ours.skipped and "windows" in ours.message and bool(theirs.error),
+    ),
+    (
+        "a time-out of the agent is a note beside the reward; Harbor's is an exception beside it",
+        lambda theirs, ours: (
+            theirs.error == "AgentTimeoutError"
+            and theirs.rewards == ours.rewards is not None
+            and "agent-timeout" in ours.notes
+        ),
+    ),
+    (
+        "a timed-out agent is killed; Harbor's goes on and may still earn its reward",
+        lambda theirs, ours: theirs.error == "AgentTimeoutError" and "agent-timeout" in ours.notes,
+    ),
+    (
+        "an empty set of rewards is a missing reward; Harbor takes it for a result",
+        lambda theirs, ours: theirs.rewards == {} and ours.error in ("RewardMissing", "RewardInvalid"),
+    ),
+    (
+        "a link is not followed to a reward",
+        lambda theirs, ours: ours.error == "RewardInvalid" and "link" in ours.message,
+    ),
+)
+"""The differences that are meant, in words, each with its test; the first that holds is the reason."""
+
+
+def compare(task: str, agent: str, theirs: Outcome, ours: Outcome) -> Row:
+    """Return the row of one task."""
+    equal = _equal(theirs, ours)
+    reason = "" if equal else next((text for text, holds in RULES if holds(theirs, ours)), UNEXPLAINED)
+    return Row(task, agent, _words(theirs), _words(ours), equal, reason)
+
+
+def _equal(theirs: Outcome, ours: Outcome) -> bool:
+    """Equal rewards, and no reward where there is none; an exception beside a reward is a difference."""
+    if theirs.rewards is None or ours.rewards is None:
+        return theirs.rewards is None and ours.rewards is None and bool(theirs.error) and bool(ours.error)
+    return (
+        theirs.rewards == ours.rewards and theirs.steps == ours.steps and not theirs.error and not ours.error
+    )
+
+
+def _words(outcome: Outcome) -> str:
+    parts = []
+    if outcome.skipped:
+        parts.append("skipped")
+    if outcome.rewards is not None:
+        parts.append(", ".join(f"{key} {value:g}" for key, value in outcome.rewards.items()) or "{}")
+    if outcome.steps:
+        found = (f"{name} {_reward(rewards)}" for name, rewards in outcome.steps.items())
+        parts.append(f"steps: {', '.join(found)}")
+    if outcome.error:
+        parts.append(outcome.error)
+    if outcome.message and (outcome.skipped or outcome.error in ("NoTrial", "Timeout")):
+        parts.append(outcome.message[:120].replace("|", "/"))
+    return "; ".join(parts) or "no reward"
+
+
+def _reward(rewards: dict[str, float] | None) -> str:
+    return "none" if rewards is None else "/".join(f"{value:g}" for value in rewards.values())
