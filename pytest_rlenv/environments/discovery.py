@@ -1,19 +1,19 @@
 """Find the tasks in a list of files: the same rule for a walk on this machine and for a tree on the Hub.
 
-A task is a folder that holds ``task.toml``, at most :data:`MAX_DEPTH` folders down; nothing below a task is
-looked at. No file is opened.
+A task is a folder that holds ``task.toml``, or the files of an older layout (see ``layouts.py``), at most
+:data:`MAX_DEPTH` folders down; nothing below a task is looked at. No file is opened.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from urllib.parse import quote
 
+from pytest_rlenv.environments.layouts import HARBOR, MANIFEST, TELLING, framework_of
 from pytest_rlenv.environments.model import TaskRef
 
-MANIFEST = "task.toml"
 INSTRUCTION = "instruction.md"
 MAX_DEPTH = 6
 """How many folders below the environment's root (or the folder that was named) a task may lie."""
@@ -47,11 +47,14 @@ def find_tasks(paths: Iterable[str], *, root_name: str, base: str = "") -> tuple
     """
     prefix = f"{base}/" if base else ""
     files = [path for path in paths if path.startswith(prefix)]
-    manifests = {_folder(path) for path in files if path.rpartition("/")[2] == MANIFEST}
-    found = {folder for folder in manifests if _in_reach(folder, base) and not _inside(folder, manifests)}
+    frameworks = frameworks_of_folders(files)
+    found = {folder for folder in frameworks if _in_reach(folder, base) and not _inside(folder, frameworks)}
     problems = dict.fromkeys(_without_manifest(files, found, base), f"{MANIFEST} is missing")
     ids = _ids(found | problems.keys(), root_name)
-    tasks = (TaskRef(ids[folder], folder or ".", problem=problems.get(folder)) for folder in ids)
+    tasks = (
+        TaskRef(ids[folder], folder or ".", frameworks.get(folder, HARBOR), problems.get(folder))
+        for folder in ids
+    )
     return tuple(sorted(tasks, key=lambda task: task.id))
 
 
@@ -63,6 +66,17 @@ def task_id(path: str) -> str:
 def depth(folder: str) -> int:
     """Return how many folders down a folder is; the root is 0."""
     return folder.count("/") + 1 if folder else 0
+
+
+def frameworks_of_folders(files: Iterable[str]) -> dict[str, str]:
+    """Return the framework of each folder that has the files of a task."""
+    names: dict[str, set[str]] = {}
+    for path in files:
+        folder, _, name = path.rpartition("/")
+        if name in TELLING:
+            names.setdefault(folder, set()).add(name)
+    found = {folder: framework_of(held) for folder, held in names.items()}
+    return {folder: framework for folder, framework in found.items() if framework is not None}
 
 
 def _folder(path: str) -> str:
@@ -80,7 +94,7 @@ def _parents(folder: str) -> Iterable[str]:
         yield folder
 
 
-def _inside(folder: str, others: set[str]) -> bool:
+def _inside(folder: str, others: Container[str]) -> bool:
     return any(parent in others for parent in _parents(folder))
 
 

@@ -9,11 +9,12 @@ from pathlib import Path
 
 from pytest_rlenv.environments import registry
 from pytest_rlenv.environments.card import read_card
-from pytest_rlenv.environments.discovery import INSTRUCTION, MANIFEST, find_tasks
+from pytest_rlenv.environments.discovery import INSTRUCTION, find_tasks
 from pytest_rlenv.environments.hub_cache import Found, RepoCache
 from pytest_rlenv.environments.hub_client import README, HubClient, RepoFacts
 from pytest_rlenv.environments.hub_errors import Asked, Refusal, explain, explaining
 from pytest_rlenv.environments.hub_listing import list_for_discovery
+from pytest_rlenv.environments.layouts import manifest_of
 from pytest_rlenv.environments.model import HUB, Environment, TaskRef
 from pytest_rlenv.environments.nothing_found import nothing_found
 from pytest_rlenv.environments.spec import Spec
@@ -163,7 +164,7 @@ def _readme(pin: _Pin, tasks: Sequence[TaskRef], hub: HubClient) -> str | None:
     path = _file(pin, README, hub)
     if not pin.offline and (path is None or pin.gated):
         task = tasks[0]
-        name = INSTRUCTION if task.problem else MANIFEST
+        name = INSTRUCTION if task.problem else manifest_of(task.framework)
         _file(pin, name if task.path == "." else f"{task.path}/{name}", hub)
     return path.read_text(encoding="utf-8", errors="replace") if path else None
 

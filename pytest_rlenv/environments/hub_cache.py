@@ -21,10 +21,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+from pytest_rlenv.disk import CACHE_CURE, disk_full, is_full
 from pytest_rlenv.environments.model import TaskRef
-from pytest_rlenv.errors import FetchFailed
+from pytest_rlenv.errors import FetchFailed, RlenvError, Stage
 
-_FORMAT = 1
+_FORMAT = 2
+"""Grows when tasks are found by other rules, or kept in another form."""
 _LOCK_TIMEOUT_SEC = 3600.0
 
 
@@ -167,7 +169,9 @@ def _write(path: Path, text: str) -> None:
         partial.replace(path)
 
 
-def _not_writable(folder: Path, error: OSError) -> FetchFailed:
+def _not_writable(folder: Path, error: OSError) -> RlenvError:
+    if is_full(error):
+        return disk_full("write to the cache", folder, stage=Stage.FETCH, hint=CACHE_CURE)
     return FetchFailed(
         f"the cache {folder} cannot be written: {error.strerror}",
         hint="set RLENV_CACHE to a folder with free space that you may write",

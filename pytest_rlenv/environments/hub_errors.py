@@ -7,8 +7,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pytest_rlenv.disk import HUB_CURE, disk_full, is_full, says_full
 from pytest_rlenv.environments.hub_waits import is_network, rate_limit_wait
-from pytest_rlenv.errors import FetchFailed, RlenvError, SpecError
+from pytest_rlenv.errors import FetchFailed, RlenvError, SpecError, Stage
 
 if TYPE_CHECKING:
     from pytest_rlenv.environments.hub_client import HubClient
@@ -71,6 +72,9 @@ def explain(error: BaseException, hub: HubClient, asked: Asked) -> Refusal:
         error: anything that a call of the client raised; what is not known is raised again.
         hub: asked for names to suggest, if it answers.
         asked: what the call was about.
+
+    Raises:
+        DiskFull: there is no space left for what was asked.
     """
     from huggingface_hub import errors
 
@@ -87,6 +91,10 @@ def explain(error: BaseException, hub: HubClient, asked: Asked) -> Refusal:
             "check the network and HF_ENDPOINT; what is cached also runs with HF_HUB_OFFLINE=1",
             passing=True,
         )
+    if (isinstance(error, OSError) and is_full(error)) or (is_xet(error) and says_full(str(error))):
+        place = getattr(error, "filename", None) or hub.cache_dir
+        what = f"store {asked.folder or asked.repo_id}"
+        raise disk_full(what, place, stage=Stage.FETCH, hint=HUB_CURE) from error
     if is_xet(error):
         return Refusal(
             f"{asked.folder or asked.repo_id} failed to come from the Xet store: {_first_line(error)}",
@@ -116,7 +124,7 @@ def explain(error: BaseException, hub: HubClient, asked: Asked) -> Refusal:
     if isinstance(error, OSError):
         return Refusal(
             f"{asked.folder or asked.repo_id} could not be stored: {_first_line(error)}",
-            f"check the free space and the permissions of {hub.cache_dir}",
+            f"check the permissions of {hub.cache_dir}",
             passing=True,
         )
     if isinstance(error, (ValueError, TypeError, KeyError, AttributeError)) or _is_bad_address(error):

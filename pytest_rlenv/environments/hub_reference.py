@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 from urllib.parse import unquote, urlsplit
 
+from pytest_rlenv.environments.layouts import MANIFEST, OLDER_MANIFEST
 from pytest_rlenv.errors import SpecError
 
 DEFAULT_ENDPOINT = "https://huggingface.co"
@@ -186,7 +187,7 @@ def _checked_subpath(text: str, parts: list[str]) -> str:
             "has a folder that leaves the repository or is no path",
             "name a folder below the repository",
         )
-    if kept and kept[-1] == "task.toml":
+    if kept and kept[-1] in (MANIFEST, OLDER_MANIFEST):
         kept.pop()  # the file of a task was named; the task is its folder
     return "/".join(kept)
 

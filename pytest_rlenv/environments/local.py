@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from itertools import islice
 from pathlib import Path
 
 from pytest_rlenv.environments.card import read_card
-from pytest_rlenv.environments.discovery import MANIFEST, MAX_DEPTH, find_tasks, task_id
+from pytest_rlenv.environments.discovery import MAX_DEPTH, find_tasks, task_id
+from pytest_rlenv.environments.layouts import framework_of
 from pytest_rlenv.environments.model import LOCAL, Environment, TaskRef
 from pytest_rlenv.environments.nothing_found import nothing_found
 from pytest_rlenv.environments.registry import FILE, choose_dataset, dataset_tasks, read_registry
@@ -63,9 +65,19 @@ def _name(root: Path, rootdir: Path) -> str:
 
 def _linked_outside(root: Path, links: list[str]) -> list[TaskRef]:
     problem = "its folder is a link that leaves the environment"
+    frameworks = {link: framework_of(_names(root / link)) for link in links}
     return [
-        TaskRef(task_id(link), link, problem=problem) for link in links if (root / link / MANIFEST).is_file()
+        TaskRef(task_id(link), link, framework, problem)
+        for link, framework in frameworks.items()
+        if framework is not None
     ]
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)  # noqa: PTH208 - names only, no Path objects
+    except OSError:
+        return []
 
 
 def _read(path: Path, why: str = "") -> str:

@@ -11,7 +11,8 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
-from pytest_rlenv.errors import FetchFailed
+from pytest_rlenv.disk import CACHE_CURE, disk_full, is_full
+from pytest_rlenv.errors import FetchFailed, Stage
 
 _POINTER = re.compile(
     rb"version https://git-lfs\.github\.com/spec/v1\r?\n"
@@ -30,6 +31,7 @@ def materialise(files: Mapping[str, Path], destination: Path, scratch: Path) -> 
 
     Raises:
         FetchFailed: for a file whose content the repository does not hold, or that cannot be written.
+        DiskFull: no space left at the destination.
     """
     _check_conflicts(files)
     shutil.rmtree(scratch, ignore_errors=True)
@@ -39,6 +41,8 @@ def materialise(files: Mapping[str, Path], destination: Path, scratch: Path) -> 
         destination.parent.mkdir(parents=True, exist_ok=True)
         scratch.rename(destination)
     except OSError as error:
+        if is_full(error):
+            raise disk_full("store a task", destination, stage=Stage.FETCH, hint=CACHE_CURE) from error
         raise FetchFailed(
             f"{destination} cannot be written: {error.strerror}",
             hint="set RLENV_CACHE to a folder with free space that you may write",

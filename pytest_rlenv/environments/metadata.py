@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pytest_rlenv import toml
-from pytest_rlenv.environments.discovery import MANIFEST
+from pytest_rlenv import toml, yaml_reader
 from pytest_rlenv.environments.hub_client import HubClient
 from pytest_rlenv.environments.hub_download import download_all
+from pytest_rlenv.environments.layouts import TERMINAL_BENCH, manifest_of
 from pytest_rlenv.environments.model import HUB, Environment, TaskRef
 
 
@@ -18,11 +18,12 @@ def add_metadata(environment: Environment, hub: Callable[[], HubClient]) -> Envi
     """Return the environment with each task's tags and attributes.
 
     They are the ``[metadata]`` of ``task.toml``: its ``tags``, with the ``keywords`` of ``[task]``, and each
-    text, number or truth value beside them. A file that cannot be read leaves its task as it is: what is
-    wrong with it is told when the task runs.
+    text, number or truth value beside them; of a Terminal-Bench task, the same of its ``task.yaml``, all but
+    the instruction. A file that cannot be read leaves its task as it is: what is wrong with it is told when
+    the task runs.
 
     Args:
-        environment: of any source; of the Hub only the ``task.toml`` files are fetched, all in one go.
+        environment: of any source; of the Hub only these files are fetched, all in one go.
         hub: makes the client, if one is needed.
     """
     manifests = _manifests(environment, hub)
@@ -32,12 +33,14 @@ def add_metadata(environment: Environment, hub: Callable[[], HubClient]) -> Envi
 
 def _manifests(environment: Environment, hub: Callable[[], HubClient]) -> dict[str, Path]:
     here = {
-        task.path: environment.folder(task) / MANIFEST for task in environment.tasks if task.problem is None
+        task.path: environment.folder(task) / manifest_of(task.framework)
+        for task in environment.tasks
+        if task.problem is None
     }
     if environment.source != HUB:
         return here
     away = {
-        (MANIFEST if path == "." else f"{path}/{MANIFEST}"): path
+        (manifest.name if path == "." else f"{path}/{manifest.name}"): path
         for path, manifest in here.items()
         if not manifest.is_file()
     }
@@ -51,8 +54,9 @@ def _with_metadata(task: TaskRef, manifest: Path | None) -> TaskRef:
     if manifest is None:
         return task
     try:
-        table = toml.loads(manifest.read_text(encoding="utf-8"))
-    except (OSError, ValueError):  # ValueError: not TOML, not UTF-8
+        text = manifest.read_text(encoding="utf-8")
+        table = _of_yaml(text) if task.framework == TERMINAL_BENCH else toml.loads(text)
+    except (OSError, ValueError):  # ValueError: not TOML, not YAML, not UTF-8
         return task
     metadata = _table(table, "metadata")
     tags = (*_words(metadata.get("tags")), *_words(_table(table, "task").get("keywords")))
@@ -62,6 +66,13 @@ def _with_metadata(task: TaskRef, manifest: Path | None) -> TaskRef:
         if key != "tags" and isinstance(value, (str, int, float))
     }
     return replace(task, tags=tuple(dict.fromkeys(tags)), attributes=attributes)
+
+
+def _of_yaml(text: str) -> dict[str, Any]:
+    """Return a ``task.yaml``, whose fields all stand side by side, in the form of a ``task.toml``."""
+    table = yaml_reader.loads(text)
+    fields = table if isinstance(table, dict) else {}
+    return {"metadata": {k: v for k, v in fields.items() if isinstance(k, str) and k != "instruction"}}
 
 
 def _table(parent: dict[str, Any], key: str) -> dict[str, Any]:

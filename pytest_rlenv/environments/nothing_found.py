@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
-from pytest_rlenv.environments.discovery import MANIFEST, MAX_DEPTH, depth, is_ignored
+from pytest_rlenv.environments.discovery import MAX_DEPTH, depth, frameworks_of_folders, is_ignored
+from pytest_rlenv.environments.layouts import COMPANIONS, MANIFEST, OLDER_MANIFEST, manifest_of
 from pytest_rlenv.errors import SpecError
 
 _ROWS = (".parquet", ".jsonl", ".arrow")
@@ -28,20 +29,21 @@ def nothing_found(where: str, paths: Collection[str], *, base: str = "") -> Spec
         )
     seen = _top_level(files)
     return SpecError(
-        f"0 tasks found in {where}: looked for folders with {MANIFEST}, at most {MAX_DEPTH} folders deep; "
-        + (f"saw {seen}" if seen else "it holds no files"),
+        f"0 tasks found in {where}: looked for folders with {MANIFEST} (Terminal-Bench 1: {OLDER_MANIFEST}), "
+        f"at most {MAX_DEPTH} folders deep; " + (f"saw {seen}" if seen else "it holds no files"),
         hint=_explain(files) if files else _empty(where),
     )
 
 
 def _explain(files: list[str]) -> str:
-    manifests = [path for path in files if path.rpartition("/")[2] == MANIFEST]
-    if manifests:
-        return _out_of_reach(manifests[0])
-    for name, framework in (("task.yaml", "Terminal-Bench 1"), ("task.yml", "Terminal-Bench 1")):
-        old = next((path for path in files if path.rpartition("/")[2] == name), None)
-        if old:
-            return f"{old} is the layout of {framework}: convert it to Harbor's ({MANIFEST}, instruction.md)"
+    frameworks = frameworks_of_folders(files)
+    if frameworks:
+        folder = min(frameworks)
+        return _out_of_reach("/".join(filter(None, (folder, manifest_of(frameworks[folder])))))
+    old = next((path for path in files if path.rpartition("/")[2] in (OLDER_MANIFEST, "task.yml")), None)
+    if old:
+        beside = " and ".join(COMPANIONS)
+        return f"{old} is no task: one of Terminal-Bench 1 has {OLDER_MANIFEST}, and beside it {beside}"
     rows = next((path for path in files if path.endswith(_ROWS)), None)
     if rows:
         return (

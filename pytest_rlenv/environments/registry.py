@@ -11,6 +11,7 @@ from typing import Any
 
 from pytest_rlenv.environments.discovery import task_id
 from pytest_rlenv.environments.hub_reference import parse_uri_or_url
+from pytest_rlenv.environments.layouts import HARBOR
 from pytest_rlenv.environments.model import TaskRef
 from pytest_rlenv.errors import SpecError
 
@@ -105,7 +106,12 @@ def dataset_tasks(
     """
     by_path = {task.path: task for task in present}
     tasks = [
-        TaskRef(task_id(task.name), task.path, problem=_problem(task, by_path, repo_id, revision))
+        TaskRef(
+            task_id(task.name),
+            task.path,
+            by_path[task.path].framework if task.path in by_path else HARBOR,
+            _problem(task, by_path, repo_id, revision),
+        )
         for task in dataset.tasks
     ]
     return tuple(sorted(tasks, key=lambda task: task.id))

@@ -6,15 +6,16 @@ import os
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from pytest_rlenv.environments.discovery import MANIFEST, MAX_DEPTH, is_ignored
+from pytest_rlenv.environments.discovery import MAX_DEPTH, is_ignored
+from pytest_rlenv.environments.layouts import MANIFEST, TELLING, framework_of
 from pytest_rlenv.errors import SpecError
 
 
 class Walk:
     """One walk over a folder; iterate it, then look at what could not be entered.
 
-    Nothing below a task is listed: its ``task.toml`` stands for it. A folder that is a link is entered if it
-    leads to a place in the root that is not walked anyway (behind a hidden folder, say).
+    Nothing below a task is listed: the files that tell its layout stand for it. A folder that is a link is
+    entered if it leads to a place in the root that is not walked anyway (behind a hidden folder, say).
 
     Attributes:
         outside: links to folders that leave the root, relative to it.
@@ -55,7 +56,13 @@ class Walk:
             self._tasks.add(folder)
             yield f"{prefix}{MANIFEST}"
             return
-        for entry in self._entries(folder):
+        entries = self._entries(folder)
+        telling = TELLING.intersection(entry.name for entry in entries)
+        if telling and framework_of(telling):
+            self._tasks.add(folder)
+            yield from (f"{prefix}{name}" for name in sorted(telling))
+            return
+        for entry in entries:
             path = f"{prefix}{entry.name}"
             if not entry.is_dir():
                 yield path

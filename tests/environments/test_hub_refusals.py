@@ -12,7 +12,7 @@ import pytest
 from support.environments import Resolve, ids, repo_files
 from support.fake_hub import FakeHub
 
-from pytest_rlenv.errors import SpecError
+from pytest_rlenv.errors import DiskFull, SpecError, Stage
 
 TOKEN = "hf_aVerySecretToken"
 Break = Callable[[FakeHub], object]
@@ -497,10 +497,24 @@ def explained(error: BaseException) -> tuple[str, str, bool]:
     return refusal.message, refusal.hint, refusal.one_file
 
 
-def test_a_full_disk_concerns_all_files() -> None:
-    message, hint, one_file = explained(OSError(28, "No space left on device"))
-    assert message == "tasks/a/x could not be stored: [Errno 28] No space left on device"
-    assert "free space" in hint
+def test_a_full_disk_is_an_error_of_its_own() -> None:
+    from huggingface_hub import errors
+
+    for error in (
+        OSError(28, "No space left on device", "/hub/x"),
+        OSError(122, "Disk quota exceeded", "/hub/x"),
+        errors.XetDownloadError("IO Error: No space left on device (os error 28)"),
+    ):
+        with pytest.raises(DiskFull, match="cannot store tasks/a/x: no space left at /") as caught:
+            explained(error)
+        assert "HF_HOME" in caught.value.hint
+        assert caught.value.stage is Stage.FETCH
+
+
+def test_a_file_that_cannot_be_stored_concerns_all() -> None:
+    message, hint, one_file = explained(OSError(5, "Input/output error"))
+    assert message == "tasks/a/x could not be stored: [Errno 5] Input/output error"
+    assert "permissions" in hint
     assert not one_file
 
 

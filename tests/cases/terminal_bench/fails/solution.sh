@@ -1,0 +1,2 @@
+#!/bin/bash
+echo 41 > answer
