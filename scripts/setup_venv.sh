@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Makes .venv in this checkout, with the package (editable) and the dependency groups that are named.
+# Makes .venv in this checkout, with the package (editable) and what is named of pyproject.toml: its dependency
+# groups (test, lint, dev), and in brackets its extras.
 #
-#   bash scripts/setup_venv.sh [GROUP...]      groups of pyproject.toml: test, lint, dev
+#   bash scripts/setup_venv.sh [GROUP...] ['[EXTRA]'...]      e.g. dev '[local]'
 #
 # PYTHON=/path/to/python3 chooses the interpreter of a new .venv; else it is the python3 of the PATH if that is new
 # enough, else the newest that is found. Quick when nothing has changed since the last time.
@@ -9,7 +10,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 venv=.venv
-stamp=$venv/setup-stamp # what was installed: the checkout and pyproject.toml, then a group a line
+stamp=$venv/setup-stamp # what was installed: the checkout and pyproject.toml, then a group or [extra] a line
 
 say() { printf 'setup_venv: %s\n' "$*" >&2; }
 
@@ -76,28 +77,30 @@ make_venv() {
 
 fingerprint() { echo "$PWD $(cksum <pyproject.toml)"; }
 
-# True if the stamp says that pyproject.toml as it is now, with every group asked for, is installed.
+# True if the stamp says that pyproject.toml as it is now, with all that is asked for, is installed.
 up_to_date() {
     [[ -f $stamp && $(head -n 1 "$stamp") == "$(fingerprint)" ]] || return 1
-    local group
-    for group in "$@"; do
-        tail -n +2 "$stamp" | grep -qxF -- "$group" || return 1
+    local name
+    for name in "$@"; do
+        tail -n +2 "$stamp" | grep -qxF -- "$name" || return 1
     done
 }
 
 install() {
-    local groups=() group pip=("$venv/bin/python" -m pip install -qq --disable-pip-version-check)
-    # A new pyproject.toml is installed with the groups that were there, so that none falls behind.
-    while read -r group; do groups+=("$group"); done < <(
-        { printf '%s\n' "$@"; [[ ! -f $stamp ]] || tail -n +2 "$stamp"; } | sed '/^$/d' | sort -u
-    )
-    say "installing pytest-rlenv${groups[*]:+ with the groups: ${groups[*]}}"
+    local names=() name groups=() extras='' pip=("$venv/bin/python" -m pip install -qq --disable-pip-version-check)
+    # A new pyproject.toml is installed with what was there, so that nothing falls behind.
+    while read -r name; do
+        names+=("$name")
+        case $name in
+            \[*\]) extras+=,$(tr -d '[]' <<<"$name") ;;
+            *) groups+=(--group "$name") ;;
+        esac
+    done < <({ printf '%s\n' "$@"; [[ ! -f $stamp ]] || tail -n +2 "$stamp"; } | sed '/^$/d' | sort -u)
+    say "installing pytest-rlenv${names[*]:+ with: ${names[*]}}"
     rm -f "$stamp"
-    "${pip[@]}" --upgrade 'pip>=25.1' # the first that knows --group
-    local options=()
-    for group in ${groups[@]+"${groups[@]}"}; do options+=(--group "$group"); done
-    "${pip[@]}" --editable . ${options[@]+"${options[@]}"}
-    { fingerprint; printf '%s\n' ${groups[@]+"${groups[@]}"}; } >"$stamp"
+    if ((${#groups[@]})); then "${pip[@]}" --upgrade 'pip>=25.1'; fi # the first that knows --group
+    "${pip[@]}" --editable ".${extras:+[${extras#,}]}" ${groups[@]+"${groups[@]}"}
+    { fingerprint; printf '%s\n' ${names[@]+"${names[@]}"}; } >"$stamp"
 }
 
 venv_works || make_venv

@@ -9,10 +9,16 @@ from pytest_rlenv.errors import RlenvError, SpecError
 from pytest_rlenv.importing import load_object
 from pytest_rlenv.sandboxes.protocol import Sandbox, SandboxContext
 
+AUTO = "auto"
+"""No sandbox, but the wish that one be chosen: see :mod:`pytest_rlenv.sandboxes.auto`."""
+DOCKER = "docker"
+LOCAL = "local"
+LOCAL_HOST = "local-host"
+
 BUILT_IN = {
-    "auto": "pytest_rlenv.sandboxes.auto:AutoSandbox",
-    "docker": "pytest_rlenv.sandboxes.docker.sandbox:DockerSandbox",
-    "local": "pytest_rlenv.sandboxes.local.sandbox:LocalSandbox",
+    DOCKER: "pytest_rlenv.sandboxes.docker.sandbox:DockerSandbox",
+    LOCAL: "pytest_rlenv.sandboxes.local.sandbox:LocalSandbox",
+    LOCAL_HOST: "pytest_rlenv.sandboxes.local.sandbox:HostSandbox",
 }
 
 
@@ -20,7 +26,7 @@ def create(name: str, context: SandboxContext) -> Sandbox:
     """Return a new sandbox.
 
     Args:
-        name: ``auto``, ``docker``, ``local``, or ``module:Class`` for a class called with the context.
+        name: ``docker``, ``local``, ``local-host``, or ``module:Class`` for a class called with the context.
         context: what it is told of the run.
 
     Raises:
@@ -29,7 +35,7 @@ def create(name: str, context: SandboxContext) -> Sandbox:
     path = BUILT_IN.get(name, name)
     module_name, _, class_name = path.partition(":")
     if not module_name or not class_name:
-        known = ", ".join(sorted(BUILT_IN))
+        known = ", ".join(sorted([AUTO, *BUILT_IN]))
         raise SpecError(f"unknown sandbox {name!r}", hint=f"use {known}, or module:Class for your own")
     maker = load_object(path, option="--rlenv-sandbox")
     if not callable(maker):

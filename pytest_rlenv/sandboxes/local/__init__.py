@@ -5,8 +5,8 @@ Public:
 - :class:`~pytest_rlenv.sandboxes.local.sandbox.LocalSandbox`\ ``(context)``: makes
   :class:`~pytest_rlenv.sandboxes.local.box.LocalBox` boxes; the two implement the protocols of
   :mod:`pytest_rlenv.sandboxes.protocol`.
-- :func:`~pytest_rlenv.sandboxes.local.rootfs.prune`\ ``(cache_dir, older_than)``: removes extracted images
-  that nobody used lately.
+- :func:`~pytest_rlenv.sandboxes.local.pruning.prune`\ ``(cache_dir, older_than)``: removes extracted images
+  that nobody used lately, and what dead processes have left.
 
 *Image mode* runs on the root file system of the task's image, which Docker builds or pulls and which is
 extracted once per image; each box has an overlay of its own on it. *Host mode* needs no Docker at all: it
@@ -20,7 +20,7 @@ public network shares the *machine's* network, its loopback included.
 from __future__ import annotations
 
 from pytest_rlenv.sandboxes.local.box import LocalBox
-from pytest_rlenv.sandboxes.local.rootfs import prune
+from pytest_rlenv.sandboxes.local.pruning import prune
 from pytest_rlenv.sandboxes.local.sandbox import LocalSandbox
 
 __all__ = ["LocalBox", "LocalSandbox", "prune"]

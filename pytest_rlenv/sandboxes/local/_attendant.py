@@ -74,7 +74,10 @@ class Attendant:
                     kind, fields, fds = launcher.receive(self._link)
                     if not kind:
                         return
-                    self._start(fields, fds)
+                    if kind == launcher.LISTEN:
+                        self._listen(fields["port"], fds[0])
+                    else:
+                        self._start(fields, fds)
 
     def _take_on(self, fields: dict[str, Any], pidfd: int) -> None:
         for path in fields["cgroups"]:
@@ -95,6 +98,15 @@ class Attendant:
             program = fields["seccomp"]
             wanted = ctypes.byref(_SockFprog(len(program) // 8, program))
             launcher.prctl("seccomp", _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, wanted, 0, 0)
+
+    def _listen(self, port: int, link: int) -> None:
+        """Make a listening socket on the box's loopback and send it through a Unix socket; close that."""
+        # if it fails, the owner sees that nothing comes
+        with socket.socket(fileno=link) as to, socket.socket() as made, contextlib.suppress(OSError):
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            made.bind(("127.0.0.1", port))
+            made.listen(128)
+            socket.send_fds(to, [b"l"], [made.fileno()])
 
     def _start(self, fields: dict[str, Any], fds: list[int]) -> None:
         """Start a command: descriptors are its stdout, its stderr and the status."""

@@ -28,6 +28,8 @@ from typing import Any, NoReturn
 
 MAX_FDS = 8
 SPAWN, ATTEND, KILL, DRAIN, HELLO = b"s", b"a", b"k", b"d", b"h"
+RUN, LISTEN = b"r", b"l"
+"""What is asked of an attendant."""
 
 _CLONE_NEWUSER = 0x10000000
 CLONE_NEWPID = 0x20000000

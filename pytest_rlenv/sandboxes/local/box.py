@@ -9,18 +9,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from pytest_rlenv.errors import SandboxFailed
+from pytest_rlenv.errors import BoxUnfit, SandboxFailed
 from pytest_rlenv.sandboxes.local import transfer, tree
 from pytest_rlenv.sandboxes.local.entrypoint import Entrypoint
 from pytest_rlenv.sandboxes.local.imageconfig import DEFAULT_PATH, ImageConfig
 from pytest_rlenv.sandboxes.local.launcher import Launcher
 from pytest_rlenv.sandboxes.local.limits import Limits
 from pytest_rlenv.sandboxes.local.namespace import Namespace
+from pytest_rlenv.sandboxes.local.network import LocalNetwork
 from pytest_rlenv.sandboxes.local.process import Command, Process, common_fields, not_started
-from pytest_rlenv.sandboxes.local.users import User, find_user, is_root
+from pytest_rlenv.sandboxes.local.users import User, find_user, only_root
+from pytest_rlenv.sandboxes.local.uses import Uses, counted
 from pytest_rlenv.sandboxes.protocol import (
     DEFAULT_OUTPUT_CAP,
-    NO_NETWORK,
+    PUBLIC,
     BoxSpec,
     Completed,
     Entry,
@@ -30,6 +32,7 @@ from pytest_rlenv.sandboxes.protocol import (
 
 _KILLED = 137
 _DEATH_WAIT = 0.05
+_PATH = DEFAULT_PATH.split(":")
 _PASSWD_CAP = 4 * 1024 * 1024
 _STOPPED, _DESTROYED = "the box was stopped", "the box was destroyed"
 
@@ -67,18 +70,21 @@ class LocalBox:
         fields = common_fields(
             limits,
             user_namespace=namespace.has_user_namespace,
-            network_namespace=spec.network == NO_NETWORK,
+            network_namespace=spec.network != PUBLIC,
         )
         self._attendant = launcher.attend(fields, namespace.pidfd)
+        self._network = LocalNetwork(spec)
         self._entrypoint: Entrypoint | None = None
         self._over = ""
         self._ending = threading.Lock()
+        self.uses = Uses()
 
     @property
     def id(self) -> str:
         """The box's name."""
         return self._name
 
+    @counted
     def put(self, entries: Iterable[Entry], dest: str = "/") -> None:
         """Write files and folders below ``dest`` as root; see :func:`~.transfer.put` for links in the box.
 
@@ -88,6 +94,7 @@ class LocalBox:
         self._must_exist()
         transfer.put(self._namespace.root, entries, dest)
 
+    @counted
     def run(
         self,
         argv: Sequence[str],
@@ -131,6 +138,7 @@ class LocalBox:
             oom_killed=self._limits.ran_out_of_memory(ooms),
         )
 
+    @counted
     def stat(self, path: str) -> Stat | None:
         """Return what is at ``path`` without following a link there, ``None`` if nothing is.
 
@@ -140,6 +148,7 @@ class LocalBox:
         self._must_exist()
         return transfer.stat(self._namespace.root, path)
 
+    @counted
     def get(self, path: str, *, cap: int) -> bytes:
         """Return a regular file's bytes, at most ``cap`` of them; works on a stopped box too.
 
@@ -149,7 +158,16 @@ class LocalBox:
         self._must_exist()
         return transfer.get(self._namespace.root, path, cap)
 
-    def get_tree(self, path: str, dest: Path, *, cap: int, max_files: int = 10_000) -> Extracted:
+    @counted
+    def get_tree(
+        self,
+        path: str,
+        dest: Path,
+        *,
+        cap: int,
+        max_files: int = 10_000,
+        skip: Callable[[str], bool] | None = None,
+    ) -> Extracted:
         """Copy the regular files below ``path`` into ``dest``, up to ``cap`` bytes; works when stopped too.
 
         Links, devices and pipes are refused and listed. A missing ``path`` is empty.
@@ -158,8 +176,23 @@ class LocalBox:
             SandboxFailed: the box is gone. DiskFull: no space left here.
         """
         self._must_exist()
-        return tree.get_tree(self._namespace.root, path, dest, cap=cap, max_files=max_files)
+        return tree.get_tree(self._namespace.root, path, dest, cap=cap, max_files=max_files, skip=skip)
 
+    def set_network(self, mode: str, allowed_hosts: Iterable[str] = ()) -> None:
+        """Change what the box may reach, from now on; see :class:`~pytest_rlenv.sandboxes.protocol.Box`.
+
+        Raises:
+            Unsupported: the box was not made ready for the mode. ValueError: an allowed host cannot be read.
+            SandboxFailed: the box is gone.
+        """
+        self._must_run()
+        self._network.set(mode, allowed_hosts)
+
+    def take_denied(self) -> dict[str, int]:
+        """Return what an allowlist has refused since last asked, as ``host:port``, and how often."""
+        return self._network.take_denied()
+
+    @counted
     def quiesce(self) -> None:
         """Kill every process in the box but its keeper.
 
@@ -169,6 +202,7 @@ class LocalBox:
         self._must_run()
         self._kill_all()
 
+    @counted
     def stop(self) -> None:
         """End all processes at once, keeping the files for :meth:`get`; a stopped box stays stopped.
 
@@ -178,7 +212,8 @@ class LocalBox:
         self._must_exist()
         self._namespace.end()
         self._attendant.close()
-        self._over = _STOPPED
+        with self._ending:
+            self._over = self._over or _STOPPED  # it may have been destroyed meanwhile
 
     def destroy(self) -> None:
         """Remove the box; never raises, and may be called twice."""
@@ -188,6 +223,7 @@ class LocalBox:
             self._over = _DESTROYED
         with contextlib.suppress(SandboxFailed):  # its files are removed from under what does not end
             self._namespace.end()
+        self._network.close()
         self._attendant.close()
         if self._entrypoint is not None:
             self._entrypoint.close()
@@ -195,13 +231,22 @@ class LocalBox:
 
     def release(self) -> None:
         """Let go of the box's files and control group; the sandbox does that with a destroyed box."""
-        self._namespace.close()
+        if self.uses.wait():  # else its descriptors stay open, as somebody is about to use their numbers
+            self._namespace.close()
         self._limits.close()
 
-    # ---- for the sandbox, while it starts the box
+    @counted
+    def check_user(self) -> None:
+        """Raise BoxUnfit if the image's USER is not in it, for the sandbox that starts the box."""
+        self._user(self._image.user)
 
+    def open_gate(self) -> None:
+        """Open the box's gate to allowed hosts, if it may need one, for the sandbox that starts the box."""
+        self._network.open(self._attendant)
+
+    @counted
     def start_entrypoint(self, log: Path) -> None:
-        """Run the image's ENTRYPOINT, if it has one; see :class:`~.entrypoint.Entrypoint`."""
+        """Run the image's ENTRYPOINT, if there is one, for the sandbox that starts the box."""
         if not self._image.entrypoint:
             return
         entrypoint = Entrypoint(
@@ -216,8 +261,6 @@ class LocalBox:
         self._entrypoint = entrypoint
         entrypoint.start()
 
-    # ----
-
     def _command(
         self,
         argv: Sequence[str],
@@ -230,20 +273,13 @@ class LocalBox:
         base = {"PATH": DEFAULT_PATH, "HOSTNAME": self._name, "HOME": who.home}
         return Command(
             argv=argv,
-            env={**base, **self._image.env, **self._spec.env, **(env or {})},
+            env={**base, **self._image.env, **self._network.variables(), **self._spec.env, **(env or {})},
             cwd=cwd or self._spec.workdir or self._image.workdir,
             user=who,
         )
 
     def _user(self, spec: str | int) -> User:
-        if self._namespace.has_user_namespace:
-            if not is_root(spec):
-                raise SandboxFailed(
-                    f"user {str(spec)!r}: the boxes of a plain user have no other user than root",
-                    hint="run as root, or with --rlenv-sandbox docker",
-                )
-            return User()
-        return find_user(spec, self._read)
+        return only_root(spec) if self._namespace.has_user_namespace else find_user(spec, self._read)
 
     def _read(self, path: str) -> bytes | None:
         try:
@@ -290,6 +326,8 @@ class LocalBox:
     def _died(self) -> SandboxFailed:
         if self._over:
             return SandboxFailed(f"{self._over} meanwhile")
+        if not any(transfer.stat(self._namespace.root, f"{folder}/sleep") for folder in _PATH):
+            return BoxUnfit("the image has no `sleep`, which keeps a box up")
         return SandboxFailed(
             "the box died: its first process ended",
             hint="it was killed from outside, or by the machine for want of memory",

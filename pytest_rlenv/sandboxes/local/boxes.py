@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import threading
 from collections.abc import Callable
@@ -11,7 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from pytest_rlenv.errors import DiskFull, SandboxFailed, Unsupported
+from pytest_rlenv.disk import CACHE_CURE, disk_full, is_full
+from pytest_rlenv.errors import SandboxFailed, Unsupported
 from pytest_rlenv.sandboxes.local import namespace
 from pytest_rlenv.sandboxes.local._removal import remove_tree
 from pytest_rlenv.sandboxes.local.box import LocalBox
@@ -23,10 +23,12 @@ from pytest_rlenv.sandboxes.local.imageconfig import ImageConfig
 from pytest_rlenv.sandboxes.local.launcher import Launcher
 from pytest_rlenv.sandboxes.local.limits import Limits
 from pytest_rlenv.sandboxes.local.network import network_files
-from pytest_rlenv.sandboxes.local.places import CGROUP_PREFIX, Owner, sweep_cgroups
+from pytest_rlenv.sandboxes.local.places import CGROUP_PREFIX, sweep_cgroups
 from pytest_rlenv.sandboxes.local.setup import Setup
 from pytest_rlenv.sandboxes.local.users import is_root
+from pytest_rlenv.sandboxes.owners import Owner
 from pytest_rlenv.sandboxes.protocol import BoxSpec, Entry
+from pytest_rlenv.sandboxes.starts import Starts
 
 _LOG = "entrypoint.log"
 
@@ -64,18 +66,23 @@ class Boxes:
         self._up: dict[str, LocalBox] = {}
         self._count = 0
         self._disposal = Disposal()
+        self._starts = Starts()
 
     def start(self, source: Source, spec: BoxSpec, entries: tuple[Entry, ...]) -> LocalBox:
         """Start a box; nothing is left of one that fails.
 
         Raises:
             Unsupported: the image wants a user that a plain user's boxes do not have.
-            EntrypointExited, SandboxFailed, DiskFull.
+            BoxUnfit: the image cannot be started. EntrypointExited, SandboxFailed, DiskFull.
         """
         if not self._setup.privileged and not is_root(source.config.user):
             raise Unsupported(
                 f"the image's USER {source.config.user!r}: the local boxes of a plain user have only root"
             )
+        with self._starts.one():
+            return self._start(source, spec, entries)
+
+    def _start(self, source: Source, spec: BoxSpec, entries: tuple[Entry, ...]) -> LocalBox:
         launcher, number = self._next()
         name = f"rlenv-{os.getpid()}-{number}"
         folder = self._folder / str(number)
@@ -84,12 +91,16 @@ class Boxes:
             undo.callback(limits.close)
             undo.callback(remove_tree, folder)
             space = self._namespace(launcher, source, spec, name, folder)
-            undo.pop_all()
-        # from here on, the box itself knows how to end
-        box = LocalBox(name, launcher, space, spec, source.config, limits, partial(self._discard, folder))
+            undo.callback(space.close)
+            undo.callback(space.end)
+            box = LocalBox(name, launcher, space, spec, source.config, limits, partial(self._discard, folder))
+            undo.pop_all()  # from here on, the box itself knows how to end
         self._up[name] = box
         try:
+            self._starts.check()
             self._fill(box, source, spec, entries)
+            box.check_user()
+            box.open_gate()
             box.start_entrypoint(folder / _LOG)
             self._wait_healthy(box, source.config)
         except BaseException:
@@ -98,9 +109,11 @@ class Boxes:
         return box
 
     def close(self) -> None:
-        """Remove the boxes that are up, and end the launcher."""
+        """Remove the boxes that are up, start none any more, and end the launcher."""
+        self._starts.close()
         for box in list(self._up.values()):
             box.destroy()
+        self._starts.wait()
         self._disposal.close()
         with self._lock:
             launcher, self._launcher = self._launcher, None
@@ -153,6 +166,6 @@ class Boxes:
 
 
 def _no_folder(folder: Path, error: OSError) -> SandboxFailed:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return DiskFull(f"no space left for a box at {folder}", hint="free some, or set RLENV_CACHE")
+    if is_full(error):
+        return disk_full("start a box", folder, hint=CACHE_CURE)
     return SandboxFailed(f"cannot make the box's folder {folder}: {error.strerror or error}")

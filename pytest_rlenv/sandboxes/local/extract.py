@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 import tarfile
@@ -13,7 +12,8 @@ import time
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from pytest_rlenv.errors import DiskFull, SandboxFailed, Stage, StageTimeout
+from pytest_rlenv.disk import CACHE_CURE, disk_full, is_full
+from pytest_rlenv.errors import SandboxFailed, Stage, StageTimeout
 
 _BUFFER = 1024 * 1024
 
@@ -49,13 +49,8 @@ def extract(stream: IO[bytes], dest: Path, *, owners: bool, deadline: float | No
         ) from error
     except OSError as error:
         where = error.filename or dest
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise DiskFull(
-                f"no space left to extract the image to {where}",
-                hint="free some, remove old images with `python -m pytest_rlenv prune`, or put the cache "
-                "elsewhere with RLENV_CACHE",
-                stage=Stage.BUILD,
-            ) from error
+        if is_full(error):
+            raise disk_full("extract the image", where, stage=Stage.BUILD, hint=CACHE_CURE) from error
         message = f"cannot extract the image to {where}: {error.strerror or error}"
         raise SandboxFailed(message, stage=Stage.BUILD) from error
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from pytest_rlenv.errors import SandboxFailed, Stage
+from pytest_rlenv.errors import BoxUnfit, Stage
 from pytest_rlenv.sandboxes.local.imageconfig import HealthCheck
 from pytest_rlenv.sandboxes.protocol import Completed
 
@@ -24,7 +24,7 @@ def wait_healthy(check: HealthCheck, run: Callable[[tuple[str, ...], float], Com
         run: runs a command in the box within some seconds.
 
     Raises:
-        SandboxFailed: it failed as often as it may.
+        BoxUnfit: it failed as often as it may.
     """
     begin = time.monotonic()
     uncounted = begin + max(check.start_period, check.interval)
@@ -42,7 +42,7 @@ def wait_healthy(check: HealthCheck, run: Callable[[tuple[str, ...], float], Com
         if len(failures) < check.retries:
             time.sleep(pause)
     lines = [_describe(done) for done in failures]
-    raise SandboxFailed(
+    raise BoxUnfit(
         "the image's HEALTHCHECK failed",
         hint="its last results are below; it runs in the box as the image's user",
         detail="\n".join(lines),

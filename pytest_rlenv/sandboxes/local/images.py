@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote
 
+from pytest_rlenv.disk import CACHE_CURE, full_as_error, require_free
 from pytest_rlenv.errors import EngineUnavailable, ImageUnavailable, Stage, StageTimeout, Unsupported
 from pytest_rlenv.sandboxes.local.boxes import Source
 from pytest_rlenv.sandboxes.local.command import overlay
 from pytest_rlenv.sandboxes.local.extract import extract
 from pytest_rlenv.sandboxes.local.imageconfig import ImageConfig
-from pytest_rlenv.sandboxes.local.recipe import Recipe, read_recipe
+from pytest_rlenv.sandboxes.local.recipe import BUILT_OTHERWISE, MODE, Recipe, read_recipe
 from pytest_rlenv.sandboxes.local.rootfs import RootfsCache
 from pytest_rlenv.sandboxes.local.userland import is_writable, make_root
-from pytest_rlenv.sandboxes.protocol import BoxSpec, ImageRef, ImageSpec, SandboxContext
+from pytest_rlenv.sandboxes.protocol import BoxSpec, BuildOptions, ImageRef, ImageSpec, SandboxContext
 
 if TYPE_CHECKING:
     from pytest_rlenv.sandboxes.docker.client import Engine
@@ -25,6 +27,10 @@ if TYPE_CHECKING:
 
 HOST = "host:"
 """How the ids of "images" start that are this machine's userland and some files."""
+
+IMAGES_NAME = "local"
+HOST_NAME = "local (host userland)"
+"""What records call a box on an image's files, and one on this machine's."""
 
 _EXPORT_LIFETIME = 3600.0
 
@@ -36,12 +42,16 @@ class LocalImages:
         context: of the run.
         owners: True where extracted files keep their owners.
         no_overlay: why images cannot be used at all; empty if they can.
+        host_only: True to use this machine's userland even so.
     """
 
-    def __init__(self, context: SandboxContext, *, owners: bool, no_overlay: str) -> None:
+    def __init__(
+        self, context: SandboxContext, *, owners: bool, no_overlay: str, host_only: bool = False
+    ) -> None:
         self._context = context
         self._cache = RootfsCache(context.cache_dir, owners=owners)
         self._no_overlay = no_overlay
+        self._host_only = host_only
         self._lock = threading.Lock()
         self._docker: DockerSandbox | None = None
         self._no_engine: EngineUnavailable | None = None
@@ -64,7 +74,18 @@ class LocalImages:
     @property
     def uses_host(self) -> bool:
         """True if images that are not in the cache cannot be had, so that this machine's userland is used."""
-        return bool(self._no_overlay) or self.no_engine() is not None
+        return self._never_images or self.no_engine() is not None
+
+    def describe(self) -> str:
+        """Return in a few words which files boxes see."""
+        if not self.uses_host:
+            return "image root file systems"
+        but = "" if self._never_images else " but where it was extracted before"
+        return f"host userland, FROM image not used{but}"
+
+    @property
+    def _never_images(self) -> bool:
+        return self._host_only or bool(self._no_overlay)
 
     def prepare(self, spec: ImageSpec, timeout: float | None) -> ImageRef:
         """Return an image that a box can be started from.
@@ -73,12 +94,12 @@ class LocalImages:
             Unsupported: there is no image to be had, and the task needs one.
             BuildFailed, ImageUnavailable, StageTimeout, DiskFull, EngineUnavailable, TaskInvalid.
         """
-        if self._no_overlay:
+        if self._never_images:
             return self._prepare_host(spec)
         if self.no_engine() is None:
             return self._prepare_image(spec, timeout)
         found = self._cache.recall(_key(spec))
-        return found or self._prepare_host(spec)
+        return replace(found, sandbox=IMAGES_NAME) if found else self._prepare_host(spec)
 
     def source(self, image: ImageRef) -> Source:
         """Return what boxes are made from, for a reference that :meth:`prepare` gave.
@@ -114,8 +135,10 @@ class LocalImages:
             return self._extract(image, root, deadline)
 
         left = None if deadline is None else max(0.0, deadline - time.monotonic())
+        doing = f"extract {image.name}"
         try:
-            self._cache.find_or_add(image.id, fill, timeout=left)
+            with full_as_error(doing, self._context.cache_dir, stage=Stage.BUILD, hint=CACHE_CURE):
+                self._cache.find_or_add(image.id, fill, timeout=left)
         except filelock.Timeout:
             raise StageTimeout(
                 f"image {image.name!r}: another process did not extract it in time", stage=Stage.BUILD
@@ -135,6 +158,7 @@ class LocalImages:
         with refusals_as_errors(Stage.BUILD):
             engine = shared_engine()
             inspected = engine.get(f"/images/{quote(image.id, safe='/:@')}/json", doing="look at the image")
+            self._require_space(image, int(inspected.get("Size") or 0))
             body = {
                 "Image": image.id,
                 "Cmd": ["true"],
@@ -148,6 +172,12 @@ class LocalImages:
             finally:
                 remove_container(engine, container)
         return ImageConfig.of(inspected)
+
+    def _require_space(self, image: ImageRef, size: int) -> None:
+        """Raise DiskFull if an image of ``size`` bytes would leave less free than there should be."""
+        floor, place = self._context.min_free, self._context.cache_dir
+        needed = floor + size if floor else 0
+        require_free(place, needed, doing=f"extract {image.name}", stage=Stage.BUILD, hint=CACHE_CURE)
 
     def _export(self, engine: Engine, container: str, root: Path, deadline: float | None) -> None:
         from pytest_rlenv.sandboxes.docker.failures import connection_errors
@@ -163,17 +193,21 @@ class LocalImages:
 
     def _prepare_host(self, spec: ImageSpec) -> ImageRef:
         if spec.context is None:
-            raise Unsupported(f"image {spec.name!r}: {self._why()}, so the local sandbox has no images")
+            raise Unsupported(f"image {spec.name!r}: {MODE} has no images{self._because()}")
+        if spec.options != BuildOptions():
+            raise Unsupported(f"{BUILT_OTHERWISE}: {MODE} has no images{self._because()}")
         try:
             recipe = read_recipe(spec.context, is_writable)
         except Unsupported as reason:
-            raise Unsupported(f"{reason} ({self._why()}, so there are no images)") from None
+            raise Unsupported(f"{reason}{self._because()}") from None
         image = ImageRef(f"host userland (for {recipe.base})", f"{HOST}{recipe.digest}")
         self._recipes[image.id] = recipe
         return image
 
-    def _why(self) -> str:
-        return self._no_overlay or "no Docker engine answers"
+    def _because(self) -> str:
+        if self._host_only:
+            return ""
+        return f" (there are no images: {self._no_overlay or 'no Docker engine answers'})"
 
 
 def _key(spec: ImageSpec) -> str:

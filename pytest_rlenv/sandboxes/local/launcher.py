@@ -15,6 +15,7 @@ from typing import Any
 
 from pytest_rlenv.errors import SandboxFailed
 from pytest_rlenv.sandboxes.local import _launcher
+from pytest_rlenv.sandboxes.network.listeners import receive_listener
 
 _PROGRAM = Path(__file__).with_name("_launcher.py")
 _END_LIMIT = 15.0
@@ -99,7 +100,19 @@ class Attendant:
         Raises:
             SandboxFailed: the attendant is gone.
         """
-        _send(self._link, b"r", fields, (out, err, status))
+        _send(self._link, _launcher.RUN, fields, (out, err, status))
+
+    def listen(self, port: int) -> socket.socket:
+        """Return a socket that listens on the box's loopback.
+
+        Raises:
+            SandboxFailed: it cannot be made, or the attendant is gone.
+        """
+        ours, theirs = socket.socketpair()
+        with ours:
+            with theirs:
+                _send(self._link, _launcher.LISTEN, {"port": port}, (theirs.fileno(),))
+            return receive_listener(ours)
 
     def close(self) -> None:
         """Send it away; may be called twice."""

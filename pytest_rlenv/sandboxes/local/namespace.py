@@ -11,7 +11,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from pytest_rlenv.errors import DiskFull, RlenvError, SandboxFailed
+from pytest_rlenv.disk import CACHE_CURE, says_full
+from pytest_rlenv.errors import BoxUnfit, DiskFull, RlenvError, SandboxFailed
 from pytest_rlenv.sandboxes.local import seccomp
 from pytest_rlenv.sandboxes.local.bwrap import cure
 from pytest_rlenv.sandboxes.local.command import UP
@@ -189,13 +190,13 @@ def _not_started(words: bytes) -> RlenvError:
     said = words.decode("utf-8", "replace").strip()
     low = said.lower()
     if "execvp sh" in low:
-        return SandboxFailed(
+        return BoxUnfit(
             "the image has no shell (`sh`), which a box needs",
             hint="base the image on one with a shell; distroless and scratch images cannot be used",
             detail=said,
         )
-    if "no space left" in low or "quota exceeded" in low:
-        return DiskFull("cannot start the box: no space left on this machine", detail=said)
+    if says_full(said):
+        return DiskFull("cannot start the box: no space left on this machine", hint=CACHE_CURE, detail=said)
     if "permission denied" in low or "not permitted" in low:
         return SandboxFailed("bubblewrap may not start the box", hint=cure(), detail=said)
     reason = said.splitlines()[-1] if said else f"it said nothing for {_START_LIMIT:g} s"

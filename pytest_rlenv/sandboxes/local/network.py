@@ -1,13 +1,68 @@
-"""The files in a box that say who it is and how to find others."""
+"""A box's network: its gate, and the files in it that say who it is and how to find others."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
-from pytest_rlenv.sandboxes.protocol import PUBLIC, BoxSpec, Entry
+from pytest_rlenv.errors import Unsupported
+from pytest_rlenv.sandboxes.local.launcher import Attendant
+from pytest_rlenv.sandboxes.network.gate import Gate
+from pytest_rlenv.sandboxes.network.policy import Policy
+from pytest_rlenv.sandboxes.network.variables import PORT, proxy_variables
+from pytest_rlenv.sandboxes.protocol import ALLOWLIST, PUBLIC, BoxSpec, Entry
 
 _HOSTS = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n"
 _NO_SERVERS = "# this box has no network\n"
+
+
+class LocalNetwork:
+    """What one box reaches: this machine's network, or none, perhaps with a gate.
+
+    Args:
+        spec: how the box was asked for.
+    """
+
+    def __init__(self, spec: BoxSpec) -> None:
+        self._announced = {spec.network, *spec.later_networks}
+        self._mode = spec.network
+        self._policy = Policy.of(spec.network, spec.allowed_hosts)
+        self._gate: Gate | None = None
+
+    def open(self, attendant: Attendant) -> None:
+        """Open the box's gate, if it may need one.
+
+        Raises:
+            SandboxFailed: it cannot be opened.
+        """
+        if ALLOWLIST in self._announced:
+            self._gate = Gate(attendant.listen(PORT), self._policy)
+
+    def variables(self) -> dict[str, str]:
+        """Return what a command needs to see now."""
+        return proxy_variables(self._mode, self._mode)
+
+    def set(self, mode: str, allowed_hosts: Iterable[str]) -> None:
+        """See :meth:`pytest_rlenv.sandboxes.protocol.Box.set_network`.
+
+        Raises:
+            Unsupported, ValueError: as there.
+        """
+        if mode not in self._announced:
+            raise Unsupported(f"the box was not made ready for network mode {mode!r}")
+        policy = Policy.of(mode, allowed_hosts)
+        if self._gate is not None and policy != self._policy:
+            self._gate.set_policy(policy)
+        self._mode, self._policy = mode, policy
+
+    def take_denied(self) -> dict[str, int]:
+        """Return what the gate has refused since last asked."""
+        return self._gate.take_denied() if self._gate is not None else {}
+
+    def close(self) -> None:
+        """Close the gate; may be called twice."""
+        if self._gate is not None:
+            self._gate.close()
 
 
 def network_files(spec: BoxSpec, hostname: str) -> list[Entry]:

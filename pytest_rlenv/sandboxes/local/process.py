@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_rlenv.errors import SandboxFailed
+from pytest_rlenv.errors import BoxUnfit, SandboxFailed
+from pytest_rlenv.sandboxes.commands import check_command
 from pytest_rlenv.sandboxes.local import seccomp
 from pytest_rlenv.sandboxes.local.command import CAPABILITY_MASK
 from pytest_rlenv.sandboxes.local.launcher import Attendant, Launcher, parse_status
@@ -37,7 +38,12 @@ class Command:
     user: User
 
     def fields(self) -> dict[str, Any]:
-        """Return it as the attendant takes it."""
+        """Return it as the attendant takes it.
+
+        Raises:
+            BoxUnfit: there is something in it that no program can be given.
+        """
+        check_command(self.argv, self.env, self.cwd)
         return {
             "argv": [os.fsencode(each) for each in self.argv],
             "env": {os.fsencode(name): os.fsencode(value) for name, value in self.env.items()},
@@ -163,6 +169,7 @@ def not_started(step: str, number: int, command: Command, user: object, cwd: str
     """
     name, said = command.argv[0], os.strerror(number)
     hint = ""
+    kind: type[SandboxFailed] = BoxUnfit
     if step == "cwd":
         where = f"workdir {cwd!r}" if cwd is not None else "the image's WORKDIR"
         message = f"{where} does not exist in the image"
@@ -172,14 +179,14 @@ def not_started(step: str, number: int, command: Command, user: object, cwd: str
     elif step == "interpreter":
         message = f"{name!r} cannot be executed: its #! line names an interpreter that is not in the image"
         hint = "install the interpreter; a line that ends in CR LF (Windows) has this effect too"
-    elif step == "exec":
-        message, hint = _EXEC.get(number, ("the command {name!r} could not be started", ""))
+    elif step == "exec" and number in _EXEC:
+        message, hint = _EXEC[number]
         message = message.format(name=name)
     elif step == "user":
         message = f"the box cannot become user {str(user)!r}"
     else:
-        message = f"the command {name!r} could not be started ({step})"
-    return SandboxFailed(message, hint=hint, detail=said)
+        kind, message = SandboxFailed, f"the command {name!r} could not be started ({step})"
+    return kind(message, hint=hint, detail=said)
 
 
 _EXEC = {

@@ -6,6 +6,7 @@ ends at the box's root, and there is no moment between looking and opening in wh
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import os
@@ -19,6 +20,10 @@ from typing import Any
 
 _OPENAT2 = 437  # the same number on all architectures
 _NO_MAGICLINKS, _IN_ROOT = 0x02, 0x10
+ROOT = (0, 0)
+"""Root's user and group."""
+
+_DEEPEST = 200
 _RACES = 100
 """How often to try again when something was renamed in the box meanwhile."""
 
@@ -76,19 +81,14 @@ class BoxRoot:
             with self.folder("/".join(parts[: count - 1])) as parent:
                 self.make_folder(parts[count - 1], parent, 0o755)
 
-    def make_folder(self, name: str, parent: int, mode: int) -> None:
-        """Make one folder in an open one; one that is there gets the mode."""
-        with self._writable(parent):
-            try:
-                os.mkdir(name, 0o700, dir_fd=parent)
-            except FileExistsError:
-                made = False
-            else:
-                made = True
+    def make_folder(self, name: str, parent: int, mode: int, owner: tuple[int, int] = ROOT) -> None:
+        """Make one folder in an open one; one that is there gets the mode and owner."""
+        with self._writable(parent), contextlib.suppress(FileExistsError):
+            os.mkdir(name, 0o700, dir_fd=parent)
         fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=parent)
         try:
-            if made and not self._owned:
-                os.chown(through(fd), 0, 0)
+            if not self._owned:
+                os.chown(through(fd), *owner)
             Path(through(fd)).chmod(mode)
         finally:
             os.close(fd)
@@ -111,7 +111,22 @@ class BoxRoot:
             self._lift(folder)
         yield
 
-    def create(self, name: str, parent: int, mode: int) -> int:
+    def make_link(self, name: str, parent: int, target: str, owner: tuple[int, int] = ROOT) -> None:
+        """Make a symlink in an open folder.
+
+        Raises:
+            FileExistsError: there is something of that name.
+        """
+        with self._writable(parent):
+            os.symlink(target, name, dir_fd=parent)
+        if not self._owned:
+            os.chown(name, *owner, dir_fd=parent, follow_symlinks=False)
+
+    def owner(self, number: int) -> int:
+        """Return who a file's owner is in the box, by number."""
+        return 0 if self._owned else number
+
+    def create(self, name: str, parent: int, mode: int, owner: tuple[int, int] = ROOT) -> int:
         """Make a new file in an open folder, and return it open for writing.
 
         Raises:
@@ -121,7 +136,7 @@ class BoxRoot:
         with self._writable(parent):
             fd = os.open(name, flags, 0o600, dir_fd=parent)
         if not self._owned:
-            os.fchown(fd, 0, 0)
+            os.fchown(fd, *owner)
         os.fchmod(fd, mode)
         return fd
 
@@ -129,6 +144,32 @@ class BoxRoot:
         """Remove what is no folder from an open folder."""
         with self._writable(parent):
             os.unlink(name, dir_fd=parent)
+
+    def remove_folder(self, name: str, parent: int, *, depth: int = 0) -> None:
+        """Remove a folder from an open one, with all that is in it.
+
+        Raises:
+            OSError: folders in it are nested deeper than anybody needs, or something cannot be removed.
+        """
+        if depth == _DEEPEST:
+            raise OSError(errno.ENAMETOOLONG, f"more than {_DEEPEST} folders in each other", name)
+        fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=parent)
+        try:
+            readable = self.reopen(fd, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                with os.scandir(readable) as entries:
+                    inside = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+                for each, is_folder in inside:
+                    if is_folder:
+                        self.remove_folder(each, readable, depth=depth + 1)
+                    else:
+                        self.remove(each, readable)
+            finally:
+                os.close(readable)
+        finally:
+            os.close(fd)
+        with self._writable(parent):
+            os.rmdir(name, dir_fd=parent)
 
     def _open(self, path: str, flags: int) -> int:
         try:

@@ -12,7 +12,6 @@ import hashlib
 import json
 import os
 import secrets
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,9 +20,10 @@ from pytest_rlenv.sandboxes.local._removal import remove_tree
 from pytest_rlenv.sandboxes.local.imageconfig import ImageConfig
 from pytest_rlenv.sandboxes.protocol import ImageRef
 
-_FOLDER, _NAMES, _ROOT, _CONFIG, _USED = "rootfs", "names", "root", "config.json", "used"
-_PARTIAL = ".part-"
-_ABANDONED = 24 * 3600.0
+FOLDER, NAMES, USED = "rootfs", "names", "used"
+PARTIAL = ".part-"
+"""What the names of folders have in them that are not whole, or not any more."""
+_ROOT, _CONFIG = "root", "config.json"
 _LOCK_POLL = 0.02
 
 
@@ -49,7 +49,7 @@ class RootfsCache:
     """
 
     def __init__(self, cache_dir: Path, *, owners: bool) -> None:
-        self._folder = cache_dir / _FOLDER
+        self._folder = cache_dir / FOLDER
         self.owners = owners
         self._suffix = "" if owners else "-user"
         self._held: dict[str, tuple[Rootfs, int]] = {}
@@ -59,7 +59,7 @@ class RootfsCache:
         if image_id in self._held:
             return self._held[image_id][0]
         folder = self._place(image_id)
-        held = _hold(folder / _USED)
+        held = _hold(folder / USED)
         if held is None:
             return None
         stored = json.loads((folder / _CONFIG).read_text(encoding="utf-8"))
@@ -96,11 +96,11 @@ class RootfsCache:
         lock = FileLock(f"{place}.lock", timeout=-1 if timeout is None else timeout)
         with lock.acquire(poll_interval=_LOCK_POLL):
             if not place.exists():
-                partial = place.with_name(f"{place.name}{_PARTIAL}{secrets.token_hex(4)}")
+                partial = place.with_name(f"{place.name}{PARTIAL}{secrets.token_hex(4)}")
                 try:
                     config = fill(partial / _ROOT)
                     (partial / _CONFIG).write_text(json.dumps(config.as_json()), encoding="utf-8")
-                    (partial / _USED).touch()
+                    (partial / USED).touch()
                     partial.rename(place)
                 finally:
                     remove_tree(partial)
@@ -116,7 +116,7 @@ class RootfsCache:
         if note.is_file() and note.read_text(encoding="utf-8") == text:
             return
         note.parent.mkdir(parents=True, exist_ok=True)
-        partial = note.with_name(f"{note.name}{_PARTIAL}{secrets.token_hex(4)}")
+        partial = note.with_name(f"{note.name}{PARTIAL}{secrets.token_hex(4)}")
         partial.write_text(text, encoding="utf-8")
         partial.rename(note)
 
@@ -139,29 +139,7 @@ class RootfsCache:
         return self._folder / f"{image_id.removeprefix('sha256:')}{self._suffix}"
 
     def _note(self, key: str) -> Path:
-        return self._folder / _NAMES / hashlib.sha256(f"{key}{self._suffix}".encode()).hexdigest()
-
-
-def prune(cache_dir: Path, older_than: float) -> int:
-    """Remove extracted images that nobody has used for ``older_than`` seconds; return how many.
-
-    Images that a process holds are left alone, whatever their age.
-    """
-    folder = cache_dir / _FOLDER
-    removed = 0
-    if not folder.is_dir():
-        return removed
-    now = time.time()
-    for place in list(folder.iterdir()):
-        if _PARTIAL in place.name:
-            if now - place.lstat().st_mtime > _ABANDONED:
-                remove_tree(place)
-        elif (place / _USED).is_file() and now - (place / _USED).stat().st_mtime >= older_than:
-            removed += _remove_unused(place)
-    for note in list((folder / _NAMES).glob("*")):
-        if now - note.stat().st_mtime >= older_than and not _stands_for_something(folder, note):
-            note.unlink(missing_ok=True)
-    return removed
+        return self._folder / NAMES / hashlib.sha256(f"{key}{self._suffix}".encode()).hexdigest()
 
 
 def _hold(used: Path) -> int | None:
@@ -179,26 +157,3 @@ def _hold(used: Path) -> int | None:
         pass  # removed since it was opened
     os.close(fd)
     return None
-
-
-def _remove_unused(place: Path) -> bool:
-    fd = os.open(place / _USED, os.O_RDWR | os.O_CLOEXEC)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        gone = place.with_name(f"{place.name}{_PARTIAL}{secrets.token_hex(4)}")
-        place.rename(gone)
-    except BlockingIOError:
-        return False
-    finally:
-        os.close(fd)
-    remove_tree(gone)
-    Path(f"{place}.lock").unlink(missing_ok=True)
-    return True
-
-
-def _stands_for_something(folder: Path, note: Path) -> bool:
-    try:
-        image = str(json.loads(note.read_text(encoding="utf-8"))["id"]).removeprefix("sha256:")
-    except (OSError, ValueError, KeyError):
-        return False
-    return any((folder / f"{image}{suffix}").exists() for suffix in ("", "-user"))

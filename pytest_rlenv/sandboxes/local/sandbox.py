@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable
+from typing import ClassVar
 
+from pytest_rlenv.errors import EngineUnavailable, Unsupported
 from pytest_rlenv.sandboxes.confinement import check_spec
 from pytest_rlenv.sandboxes.local.box import LocalBox
 from pytest_rlenv.sandboxes.local.boxes import Boxes
-from pytest_rlenv.sandboxes.local.images import LocalImages
+from pytest_rlenv.sandboxes.local.images import HOST_NAME, IMAGES_NAME, LocalImages
 from pytest_rlenv.sandboxes.local.limits import describe_limits
 from pytest_rlenv.sandboxes.local.setup import find_setup
 from pytest_rlenv.sandboxes.protocol import (
+    ALLOWLIST,
     NO_NETWORK,
     PUBLIC,
     BoxSpec,
@@ -37,12 +40,23 @@ class LocalSandbox:
         context: session, worker and folders of the run.
     """
 
-    name = "local"
+    host_only: ClassVar[bool] = False
+    """True where images are not used, even if they could be."""
 
     def __init__(self, context: SandboxContext) -> None:
         self._context = context
         self._lock = threading.Lock()
         self._ready: _Ready | None = None
+        self._closed = False
+
+    @property
+    def name(self) -> str:
+        """``local``, or ``local (host userland)`` where images are not used, as results may differ."""
+        try:
+            uses_host = self._parts().images.uses_host
+        except EngineUnavailable:
+            uses_host = self.host_only
+        return HOST_NAME if uses_host else IMAGES_NAME
 
     def describe(self) -> str:
         """Return the mode, bubblewrap's version, and what is held less than in a container.
@@ -51,11 +65,11 @@ class LocalSandbox:
             EngineUnavailable: no box can be started at all.
         """
         parts = self._parts()
-        mode = "host userland" if parts.images.uses_host else "image root file systems"
+        mode = parts.images.describe()
         who = "root" if parts.setup.privileged else "a plain user"
         limits = describe_limits(parts.boxes.cgroups, privileged=parts.setup.privileged)
         facts = [f"bubblewrap {parts.setup.binary.version} as {who}", "public network is this machine's"]
-        if parts.setup.no_overlay:
+        if parts.setup.no_overlay and not self.host_only:
             facts.append(f"no images: {parts.setup.no_overlay}")
         return f"local ({mode}; {', '.join([*facts, *limits])})"
 
@@ -67,8 +81,10 @@ class LocalSandbox:
         userland, a Dockerfile that cannot be followed is refused when it is prepared, by its line.
         """
         return Capabilities(
-            network_modes=frozenset({PUBLIC, NO_NETWORK}),
+            network_modes=frozenset({PUBLIC, NO_NETWORK, ALLOWLIST}),
+            switches_network=frozenset({NO_NETWORK, ALLOWLIST}),
             builds_images=True,
+            prepares_ahead=True,
             users=self._parts().setup.privileged,
             gpus=0,
             cpus=float(len(os.sched_getaffinity(0))),
@@ -87,6 +103,8 @@ class LocalSandbox:
             BuildFailed, ImageUnavailable, StageTimeout (stage build), DiskFull, EngineUnavailable.
             TaskInvalid: the build context has no Dockerfile or cannot be read.
         """
+        if image.compose is not None:
+            raise Unsupported(f"{image.compose.file.name}: this sandbox runs no services beside a box")
         return self._parts().images.prepare(image, timeout)
 
     def start(self, image: ImageRef, spec: BoxSpec, entries: Iterable[Entry] = ()) -> LocalBox:
@@ -105,9 +123,10 @@ class LocalSandbox:
         return parts.boxes.start(parts.images.source(image), spec, tuple(entries))
 
     def close(self) -> None:
-        """Remove all boxes that are still up, and let go of everything."""
+        """Remove all boxes that are still up, start none any more, and let go of everything."""
         with self._lock:
-            parts, self._ready = self._ready, None
+            parts = self._ready
+            self._closed = True
         if parts is not None:
             parts.boxes.close()
             parts.images.close()
@@ -115,14 +134,24 @@ class LocalSandbox:
     def _parts(self) -> _Ready:
         with self._lock:
             if self._ready is None:
-                self._ready = _Ready(self._context)
+                self._ready = _Ready(self._context, host_only=self.host_only)
+                if self._closed:
+                    self._ready.boxes.close()
             return self._ready
+
+
+class HostSandbox(LocalSandbox):
+    """A local sandbox that uses this machine's userland, whether or not images could be had."""
+
+    host_only = True
 
 
 class _Ready:
     """What a sandbox has once it was needed."""
 
-    def __init__(self, context: SandboxContext) -> None:
+    def __init__(self, context: SandboxContext, *, host_only: bool) -> None:
         self.setup = find_setup(context.cache_dir)
         self.boxes = Boxes(self.setup)
-        self.images = LocalImages(context, owners=self.setup.privileged, no_overlay=self.setup.no_overlay)
+        self.images = LocalImages(
+            context, owners=self.setup.privileged, no_overlay=self.setup.no_overlay, host_only=host_only
+        )

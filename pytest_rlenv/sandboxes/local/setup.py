@@ -15,7 +15,8 @@ from pytest_rlenv.sandboxes.local.bwrap import (
     probe,
     refused,
 )
-from pytest_rlenv.sandboxes.local.places import Owner, bases, sweep
+from pytest_rlenv.sandboxes.local.places import bases, sweep
+from pytest_rlenv.sandboxes.owners import Owner
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ Nothing but regular files is opened or written here; see :mod:`~pytest_rlenv.san
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import shutil
@@ -14,14 +15,12 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from pytest_rlenv.errors import DiskFull, SandboxFailed
+from pytest_rlenv.disk import CACHE_CURE, is_full
+from pytest_rlenv.errors import BoxUnfit, DiskFull, SandboxFailed
 from pytest_rlenv.sandboxes.local.root import BoxRoot
 from pytest_rlenv.sandboxes.protocol import Entry, Stat
 
-_MTIME = 1_000_000_000
-"""The modification time of everything put in: fixed, so that equal inputs give equal boxes."""
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 _CHUNK = 1024 * 1024
 
 _KINDS = (
@@ -46,7 +45,7 @@ def put(root: BoxRoot, entries: Iterable[Entry], dest: str) -> None:
         path = _below(dest, entry.path)
         if path == "/":
             continue
-        with _errors(f"write {path} in the box"):
+        with _errors(root, path):
             _put(root, path, entry)
 
 
@@ -92,16 +91,35 @@ def kind_of(mode: int) -> str:
 
 
 @contextmanager
-def _errors(doing: str) -> Iterator[None]:
+def _errors(root: BoxRoot, path: str) -> Iterator[None]:
+    doing = f"write {path} in the box"
     try:
         yield
     except OSError as error:
-        if error.errno in _FULL:
-            raise DiskFull(
-                f"cannot {doing}: no space left on this machine",
-                hint="free some, or put the cache elsewhere with RLENV_CACHE",
-            ) from error
+        if is_full(error):
+            raise _no_space(root, path, doing) from error
         raise SandboxFailed(f"cannot {doing}: {error.strerror or error}") from error
+
+
+def _no_space(root: BoxRoot, path: str, doing: str) -> SandboxFailed:
+    """Return the error for a full disk: this machine's, but for what is a file system of the box's own."""
+    with root.folder("/") as top, root.folder(_parent_there(root, path)) as folder:
+        if os.fstat(top).st_dev != os.fstat(folder).st_dev:
+            return BoxUnfit(
+                f"cannot {doing}: it is full there",
+                hint="what was done in the box has filled its memory disk",
+            )
+    return DiskFull(f"cannot {doing}: no space left on this machine", hint=CACHE_CURE)
+
+
+def _parent_there(root: BoxRoot, path: str) -> str:
+    """Return the nearest folder above a path that is there."""
+    parent = PurePosixPath(path).parent
+    while str(parent) != "/":
+        with contextlib.suppress(OSError), root.folder(str(parent)):
+            return str(parent)
+        parent = parent.parent
+    return "/"
 
 
 def _put(root: BoxRoot, path: str, entry: Entry) -> None:
@@ -118,17 +136,21 @@ def _put(root: BoxRoot, path: str, entry: Entry) -> None:
 
 def _put_at(root: BoxRoot, folder: int, name: str, entry: Entry) -> None:
     _make_way(root, folder, name, for_folder=entry.is_dir)
+    owner = entry.uid, entry.gid
     if entry.is_dir:
-        root.make_folder(name, folder, entry.mode)
+        root.make_folder(name, folder, entry.mode, owner)
         return
-    with os.fdopen(root.create(name, folder, entry.mode), "wb") as file:
+    if entry.link is not None:
+        root.make_link(name, folder, entry.link, owner)
+        return
+    with os.fdopen(root.create(name, folder, entry.mode, owner), "wb") as file:
         if entry.source is not None:
             with _source(entry.source) as source:
                 shutil.copyfileobj(source, file, _CHUNK)
         else:
             file.write(entry.content or b"")
         file.flush()
-        os.utime(file.fileno(), (_MTIME, _MTIME))
+        os.utime(file.fileno(), (entry.mtime, entry.mtime))
 
 
 @contextmanager
@@ -150,14 +172,14 @@ def _make_way(root: BoxRoot, folder: int, name: str, *, for_folder: bool) -> Non
     if not modes.S_ISDIR(mode):
         root.remove(name, folder)
     elif not for_folder:
-        raise OSError(errno.EISDIR, "there is a folder of that name")
+        root.remove_folder(name, folder)
 
 
 def _below(dest: str, path: str) -> str:
     """Return the absolute path in the box of ``path`` below ``dest``."""
     parts = [part for part in PurePosixPath(path.lstrip("/")).parts if part != "."]
     base = [part for part in PurePosixPath(dest.lstrip("/")).parts if part != "."]
-    if ".." in parts or ".." in base or "\0" in path:
+    if ".." in parts or ".." in base or "\0" in f"{dest}{path}":
         raise SandboxFailed(f"refusing to write to {path!r}: it leaves {dest!r}")
     return "/" + "/".join(base + parts)
 

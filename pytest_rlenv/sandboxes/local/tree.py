@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import errno
+import heapq
 import os
 import stat as modes
+from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
-from pytest_rlenv.errors import DiskFull, SandboxFailed
+from pytest_rlenv.disk import OUTPUT_CURE, disk_full, is_full
+from pytest_rlenv.errors import SandboxFailed
 from pytest_rlenv.sandboxes.local.root import BoxRoot
 from pytest_rlenv.sandboxes.local.transfer import kind_of
-from pytest_rlenv.sandboxes.protocol import Extracted
+from pytest_rlenv.sandboxes.protocol import Entry, Extracted
 
 MAX_DEPTH = 64
 _MEMBERS_PER_FILE = 4
@@ -19,7 +22,15 @@ _CHUNK = 1024 * 1024
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
 
 
-def get_tree(root: BoxRoot, path: str, dest: Path, *, cap: int, max_files: int) -> Extracted:
+def get_tree(
+    root: BoxRoot,
+    path: str,
+    dest: Path,
+    *,
+    cap: int,
+    max_files: int,
+    skip: Callable[[str], bool] | None = None,
+) -> Extracted:
     """Copy the regular files below ``path`` to below ``dest``; ``path`` may be one file, too.
 
     Raises:
@@ -29,21 +40,24 @@ def get_tree(root: BoxRoot, path: str, dest: Path, *, cap: int, max_files: int) 
     try:
         dest.mkdir(parents=True, exist_ok=True)
     except OSError as error:
+        if is_full(error):
+            raise disk_full("take files out of the box", dest, hint=OUTPUT_CURE) from error
         raise SandboxFailed(
             f"cannot make the folder {dest} for files from the box: {error.strerror}"
         ) from error
-    copy = _Copy(root, extracted, cap, max_files)
+    copy = _Copy(root, extracted, cap, max_files, skip or (lambda name: False))
     try:
         with root.at(path.rstrip("/") or "/") as fd:
-            if modes.S_ISDIR(os.fstat(fd).st_mode):
+            if modes.S_ISDIR((info := os.fstat(fd)).st_mode):
+                copy.found("", info)
                 copy.folder(fd, dest, "")
             else:
                 copy.one(fd, dest, PurePosixPath(path).name)
     except _Enough:
         pass
     except OSError as error:
-        if error.errno == errno.ENOSPC:
-            raise DiskFull(f"cannot write below {dest}: no space left on this machine") from error
+        if is_full(error):
+            raise disk_full("take files out of the box", dest, hint=OUTPUT_CURE) from error
         if error.errno not in _ABSENT:
             raise SandboxFailed(f"cannot read {path} in the box: {error.strerror}") from error
     return extracted
@@ -56,11 +70,15 @@ class _Enough(Exception):
 class _Copy:
     """One walk. Every step is relative to an open folder, and follows no link."""
 
-    def __init__(self, root: BoxRoot, result: Extracted, cap: int, max_files: int) -> None:
+    def __init__(
+        self, root: BoxRoot, result: Extracted, cap: int, max_files: int, skip: Callable[[str], bool]
+    ) -> None:
         self._root = root
         self._result = result
         self._cap = cap
         self._max_files = max_files
+        self._skip = skip
+        self._most = max_files * _MEMBERS_PER_FILE
         self._seen = 0
 
     def folder(self, fd: int, dest: Path, name: str) -> None:
@@ -71,8 +89,10 @@ class _Copy:
         readable = self._root.reopen(fd, os.O_RDONLY | os.O_DIRECTORY)
         try:
             with os.scandir(readable) as entries:
-                for entry in entries:
-                    self._member(readable, entry.name, dest, f"{name}/{entry.name}" if name else entry.name)
+                # by name, so that it is the same ones each time that are left out; no more than are looked at
+                first = heapq.nsmallest(self._most - self._seen + 1, (entry.name for entry in entries))
+            for each in first:
+                self._member(readable, each, dest, f"{name}/{each}" if name else each)
         finally:
             os.close(readable)
 
@@ -81,19 +101,23 @@ class _Copy:
         info = os.fstat(fd)
         kind = kind_of(info.st_mode)
         if kind == "symlink":
-            self._refuse(name, f"a link to {_printable(os.readlink('', dir_fd=fd))}")
+            target = os.readlink("", dir_fd=fd)
+            self._refuse(name, f"a link to {_printable(target)}")
+            self.found(name, info, link=target)
         elif kind != "file":
             self._refuse(name, f"a {kind}, neither a file nor a folder")
         elif self._result.files >= self._max_files:
             self._stop(name)
         elif self._result.bytes + info.st_size > self._cap:
+            self._result.over_cap = True
             self._refuse(name, f"{info.st_size} bytes go over the cap of {self._cap}")
         else:
             self._write(fd, dest / name, info)
+            self.found(name, info, source=dest / name)
 
     def _member(self, parent: int, entry: str, dest: Path, name: str) -> None:
         self._seen += 1
-        if self._seen > self._max_files * _MEMBERS_PER_FILE:
+        if self._seen > self._most:
             self._stop(name)
         try:
             fd = os.open(entry, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
@@ -101,13 +125,16 @@ class _Copy:
             self._refuse(name, error.strerror or type(error).__name__)
             return
         try:
-            if modes.S_ISDIR(os.fstat(fd).st_mode):
+            if self._skip(name):
+                return
+            if modes.S_ISDIR((info := os.fstat(fd)).st_mode):
                 (dest / name).mkdir(parents=True, exist_ok=True)
+                self.found(name, info)
                 self.folder(fd, dest, name)
             else:
                 self.one(fd, dest, name)
         except OSError as error:
-            if error.errno == errno.ENOSPC:
+            if is_full(error):
                 raise
             self._refuse(name, error.strerror or type(error).__name__)
         finally:
@@ -128,7 +155,24 @@ class _Copy:
         self._result.files += 1
         self._result.bytes += info.st_size - left
 
+    def found(
+        self, name: str, info: os.stat_result, *, source: Path | None = None, link: str | None = None
+    ) -> None:
+        """Take note of something, as an entry that puts it elsewhere as it was."""
+        self._result.entries.append(
+            Entry(
+                name,
+                mode=modes.S_IMODE(info.st_mode),
+                source=source,
+                link=link,
+                uid=self._root.owner(info.st_uid),
+                gid=self._root.owner(info.st_gid),
+                mtime=int(info.st_mtime),
+            )
+        )
+
     def _stop(self, name: str) -> None:
+        self._result.over_cap = True
         self._refuse(name, f"more than {self._max_files} files; the rest is left out")
         raise _Enough
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from pytest_rlenv.errors import SandboxFailed
+from pytest_rlenv.errors import BoxUnfit, Unsupported
 
-_CAP = 4 * 1024 * 1024
+_MOST = 2**31 - 1
+"""The highest number of a user or group, as in containers. The kernel takes 2**32 - 1 to mean: no change."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,17 @@ def is_root(spec: str | int | None) -> bool:
     return spec in (None, "", 0, "0", "root", "0:0", "root:root", "0:root", "root:0")
 
 
+def only_root(spec: str | int | None) -> User:
+    """Return root, where there is no other.
+
+    Raises:
+        Unsupported: somebody else is asked for.
+    """
+    if not is_root(spec):
+        raise Unsupported(f"user {str(spec)!r}: the local boxes of a plain user have no other user than root")
+    return User()
+
+
 def find_user(spec: str | int | None, read: Callable[[str], bytes | None]) -> User:
     """Return the user that ``name``, ``uid``, ``name:group`` or ``uid:gid`` stands for.
 
@@ -33,23 +45,26 @@ def find_user(spec: str | int | None, read: Callable[[str], bytes | None]) -> Us
         read: returns the bytes of a file of the box, ``None`` if there is none.
 
     Raises:
-        SandboxFailed: there is no such user or group.
+        BoxUnfit: there is no such user or group.
     """
-    name, colon, group = str(spec if spec not in (None, "") else 0).partition(":")
+    name, _, group = str("" if spec is None else spec).partition(":")
+    name = name or "0"
     passwd = list(_lines(read("/etc/passwd"), 7))
     row = next((row for row in passwd if row[0] == name), None)
-    if row is None and name.isdigit():
+    if row is None and name.isdecimal():
         row = next((row for row in passwd if row[2] == name), None)
-    if row is None and not name.isdigit():
+    if row is None and not name.isdecimal():
         raise _unknown("user", spec)
     uid = int(row[2]) if row else int(name)
     groups = list(_lines(read("/etc/group"), 4))
-    if colon:
+    if group:
         gid = _find_group(group, groups, spec)
         more: tuple[int, ...] = ()
     else:
         gid = int(row[3]) if row else 0
         more = tuple(int(each[2]) for each in groups if row and row[0] in each[3].split(","))
+    if max(uid, gid) > _MOST:
+        raise _unknown("group" if group else "user", spec)
     return User(uid, gid, tuple(dict.fromkeys((gid, *more))), (row[5] if row else "") or "/")
 
 
@@ -57,7 +72,7 @@ def _find_group(name: str, groups: list[list[str]], spec: object) -> int:
     for row in groups:
         if row[0] == name:
             return int(row[2])
-    if name.isdigit():
+    if name.isdecimal():
         return int(name)
     raise _unknown("group", spec)
 
@@ -66,10 +81,10 @@ def _lines(text: bytes | None, fields: int) -> Iterator[list[str]]:
     """Yield the usable lines of a file like ``/etc/passwd``."""
     for line in (text or b"").decode("utf-8", "surrogateescape").splitlines():
         row = line.strip().split(":")
-        if len(row) >= fields and row[0] and row[2].isdigit() and (fields < 7 or row[3].isdigit()):
+        if len(row) >= fields and row[0] and row[2].isdecimal() and (fields < 7 or row[3].isdecimal()):
             yield row
 
 
-def _unknown(what: str, spec: object) -> SandboxFailed:
+def _unknown(what: str, spec: object) -> BoxUnfit:
     name = "user" if what == "user" else "user or group"
-    return SandboxFailed(f"{name} {str(spec)!r} does not exist in the image", hint="add it in the Dockerfile")
+    return BoxUnfit(f"{name} {str(spec)!r} does not exist in the image", hint="add it in the Dockerfile")
