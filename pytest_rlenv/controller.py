@@ -12,15 +12,21 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_rlenv.arguments import ARGUMENTS, PREFIX, is_active
-from pytest_rlenv.state import WORKER_INPUT, get_identity, get_run, get_settings, is_dry, worker_input
+from pytest_rlenv.costs import SECONDS, costs_of_run, seconds_of_last_run
+from pytest_rlenv.state import (
+    WORKER_INPUT,
+    get_identity,
+    get_run,
+    get_settings,
+    is_distributed,
+    is_dry,
+    worker_input,
+)
 
 if TYPE_CHECKING:
     from pytest_rlenv.reports.aggregate import Result
     from pytest_rlenv.reports.results import ResultsFolder
     from pytest_rlenv.run import Run
-
-SECONDS = "rlenv/seconds"
-"""Key in pytest's cache: seconds of each rollout, by node id, for the next run's order."""
 
 ONE_WORKER = ("loadscope", "loadfile")
 """Modes of xdist's that run a whole environment on one worker."""
@@ -79,9 +85,9 @@ class Controller:
         if is_dry(self.config):
             return
         self._results_folder().claim()
-        run.sandbox.check()
-        self._results_folder().clear()
-        if _is_distributed(self.config) and not any(getattr(self.config.option, o, None) for o in NARROWING):
+        run.check_sandbox()
+        self._results_folder().clear(run.sandbox.describe())
+        if is_distributed(self.config) and not any(getattr(self.config.option, o, None) for o in NARROWING):
             run.fetch_environments()
 
     def pytest_report_header(self) -> list[str]:
@@ -94,7 +100,7 @@ class Controller:
         sandbox = run.settings.sandbox if is_dry(self.config) else run.sandbox.describe()
         lines = header_lines(run.environments, run.settings.agent, sandbox)
         dist = getattr(self.config.option, "dist", "no")
-        if dist in ONE_WORKER and _is_distributed(self.config):
+        if dist in ONE_WORKER and is_distributed(self.config):
             lines.append(f"rlenv: warning: --dist {dist} runs a whole environment on one worker; use load")
         elif dist == "loadgroup":
             lines.append("rlenv: warning: --dist loadgroup hangs when a worker dies; use load")
@@ -119,7 +125,7 @@ class Controller:
             return None
         from pytest_rlenv.scheduling import LongestFirst
 
-        return LongestFirst(self._workers, self._seconds_of_last_run(), self._complain)
+        return LongestFirst(self._workers, costs_of_run(config, get_run(config)), self._complain)
 
     def _complain(self, what: str) -> None:
         report = pytest.CollectReport(nodeid="rlenv", outcome="failed", longrepr=what, result=[])
@@ -169,6 +175,10 @@ class Controller:
             self._results_folder().add(record)
         except OSError as error:
             self._lost = self._lost or f"{error.strerror}: {error.filename or self._results_folder().path}"
+            from pytest_rlenv.disk import is_full
+
+            if is_full(error):
+                get_run(self.config).stop(f"no space left for results: {self._lost}")
 
     def _count_failed(self) -> None:
         """Tell the workers to start no more rollouts once ``-x`` or ``--maxfail`` is reached.
@@ -179,11 +189,6 @@ class Controller:
         limit = self.config.getoption("maxfail")
         if limit and self._bad >= limit and is_active(self.config):
             get_run(self.config).stop(f"--maxfail={limit} was reached")
-
-    def _seconds_of_last_run(self) -> dict[str, float]:
-        cache = getattr(self.config, "cache", None)
-        found: dict[str, float] = cache.get(SECONDS, {}) if cache else {}
-        return found
 
     def _tear_down_crashed(self, report: pytest.TestReport) -> None:
         """Send the teardown report that a dead worker never will: JUnit writes properties at teardown."""
@@ -208,7 +213,7 @@ class Controller:
             if self._unscored or self._lost:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
         if self._seconds and (cache := getattr(self.config, "cache", None)) is not None:
-            cache.set(SECONDS, self._seconds_of_last_run() | self._seconds)
+            cache.set(SECONDS, seconds_of_last_run(self.config) | self._seconds)
         if self._folder is not None:
             try:
                 self._folder.finish(int(session.exitstatus))
@@ -236,10 +241,6 @@ class Controller:
 
             self._folder = ResultsFolder(get_run(self.config))
         return self._folder
-
-
-def _is_distributed(config: pytest.Config) -> bool:
-    return getattr(config.option, "dist", "no") != "no" and bool(getattr(config.option, "tx", None))
 
 
 def _outcome(report: pytest.TestReport) -> str:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_rlenv.state import RECORD, get_run
+from pytest_rlenv.state import AHEAD, POOL, RECORD, SECONDS_AHEAD, get_run
 
 if TYPE_CHECKING:
     from pytest_rlenv.agents.protocol import Agent
@@ -27,7 +28,7 @@ class NoRollout(Exception):
 
 def planned(request: pytest.FixtureRequest) -> Planned:
     """Return what the running test is to run: from its item, or from the parameter of a marked test."""
-    found = _plan_of(request.node)
+    found = plan_of(request.node)
     if found is None:
         pytest.fail(
             'rlenv: this test has no task: mark it with @pytest.mark.rlenv("org/repo")', pytrace=False
@@ -47,8 +48,10 @@ def rlenv_agent(request: pytest.FixtureRequest) -> Agent:
     from pytest_rlenv.errors import SpecError
     from pytest_rlenv.reports.messages import usage_text
 
+    ahead = request.node.stash.get(AHEAD, None)
     try:
-        return get_run(request.config).make_agent(planned(request).agent)
+        agent = ahead.agent() if ahead is not None else None
+        return get_run(request.config).make_agent(planned(request).agent) if agent is None else agent
     except SpecError as error:
         raise NoRollout(usage_text(error)) from None
 
@@ -56,12 +59,12 @@ def rlenv_agent(request: pytest.FixtureRequest) -> Agent:
 @pytest.fixture
 def rlenv_sandbox(request: pytest.FixtureRequest) -> Sandbox:
     """The sandbox in which agent and verifier act. Override it to bring your own."""
-    from pytest_rlenv.errors import SpecError
+    from pytest_rlenv.errors import RlenvError
     from pytest_rlenv.reports.messages import usage_text
 
     try:
         return get_run(request.config).sandbox
-    except SpecError as error:
+    except RlenvError as error:
         raise NoRollout(usage_text(error)) from None
 
 
@@ -86,19 +89,22 @@ def rollout(
 
     plan = planned(request)
     run = get_run(request.config)
-    if why := run.stopped():
-        pytest.skip(f"not started: {why}")
     expectation = rlenv_expectation
     if isinstance(expectation, str):
         expectation = Expectation.parse(expectation, source="the rlenv_expectation fixture")
-    judged = run.execute(
-        rlenv_task,
-        rlenv_agent,
-        agent_name=plan.agent_name,
-        sandbox=rlenv_sandbox,
-        expectation=expectation,
-    )
     item = request.node
+    judged = _begun_ahead(item)
+    if judged is None:
+        with request.config.stash[POOL].guest() if POOL in request.config.stash else nullcontext():
+            if why := run.stopped():
+                pytest.skip(f"not started: {why}")
+            judged = run.execute(
+                rlenv_task,
+                rlenv_agent,
+                agent_name=plan.agent_name,
+                sandbox=rlenv_sandbox,
+                expectation=expectation,
+            )
     item.judged = judged
     item.user_properties.extend(properties(judged))
     item.stash[RECORD] = json.dumps(record(judged, item.nodeid, run.worker))
@@ -107,6 +113,18 @@ def rollout(
     if judged.verdict.outcome is Outcome.SKIPPED:
         pytest.skip(judged.verdict.message)
     return judged.rollout
+
+
+def _begun_ahead(item: pytest.Item) -> Judged | None:
+    """Return the item's rollout if it was begun before its turn; an item that is run again gets a new one."""
+    ahead = item.stash.get(AHEAD, None)
+    if ahead is None:
+        return None
+    del item.stash[AHEAD]
+    judged = ahead.judged()
+    if judged is not None:
+        item.stash[SECONDS_AHEAD] = judged.rollout.seconds
+    return judged
 
 
 def settle(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
@@ -121,7 +139,7 @@ def settle(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestRe
         if text.reprcrash is not None:  # the short summary's and JUnit's words, less the exception's class
             text.reprcrash.message = str(call.excinfo.value)
         report.longrepr = text
-    plan = _plan_of(item)
+    plan = plan_of(item)
     if plan is None or RECORD in item.stash:
         return
     from pytest_rlenv.crash import unrun_record
@@ -134,7 +152,14 @@ def settle(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestRe
     item.stash[RECORD] = json.dumps(record)
 
 
-def _plan_of(item: pytest.Item) -> Planned | None:
+def look_ahead(config: pytest.Config, nextitem: pytest.Item | None) -> None:
+    """Tell the run which task comes next. With jobs nobody knows, and rollouts overlap anyway."""
+    plan = plan_of(nextitem) if nextitem is not None and POOL not in config.stash else None
+    get_run(config).following = plan.task if plan is not None else None
+
+
+def plan_of(item: pytest.Item) -> Planned | None:
+    """Return what an item is to run; ``None`` if it is no test of a task."""
     parameters: Mapping[str, Any] = getattr(getattr(item, "callspec", None), "params", {})
     found: Planned | None = getattr(item, "planned", None) or parameters.get("rlenv_task")
     return found

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from pytest_rlenv.arguments import is_active, take_arguments
-from pytest_rlenv.options import add_options, replace_aliases
-from pytest_rlenv.state import INI_MARKS, RECORD, RUN, is_worker
+from pytest_rlenv.notices import Notices
+from pytest_rlenv.options import add_options, read_options, replace_aliases
+from pytest_rlenv.state import INI_MARKS, NOTICES, RECORD, RUN, SECONDS_AHEAD, is_worker
 
 MARKS = (
     "rlenv(repo, agent=..., task=...): run this test, which takes `rollout`, once for each task",
@@ -41,6 +42,8 @@ def pytest_configure(config: pytest.Config) -> None:
     for mark in MARKS:
         config.addinivalue_line("markers", mark)
     config.pluginmanager.register(fixtures, "rlenv-fixtures")
+    config.stash[NOTICES] = Notices()
+    config.add_cleanup(config.stash[NOTICES].close)
     if take_arguments(config):
         from pytest_rlenv.signals import end_on_sigterm
 
@@ -49,6 +52,10 @@ def pytest_configure(config: pytest.Config) -> None:
         from pytest_rlenv.controller import Controller
 
         config.pluginmanager.register(Controller(config), "rlenv-controller")
+        if "jobs" in read_options(config):
+            from pytest_rlenv.jobs.loop import Jobs
+
+            config.pluginmanager.register(Jobs(config), "rlenv-jobs")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -90,12 +97,24 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         fetch_selected(session)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Take note of the next task: its images may be prepared meanwhile."""
+    if RUN in item.config.stash:
+        from pytest_rlenv.fixtures import look_ahead
+
+        look_ahead(item.config, nextitem)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Hand the rollout's record to the report that decides the item."""
     report = yield
+    if SECONDS_AHEAD in item.stash:
+        report.duration += item.stash[SECONDS_AHEAD]
+        del item.stash[SECONDS_AHEAD]
     if report.when == "setup" and not report.passed:
         from pytest_rlenv.fixtures import settle
 

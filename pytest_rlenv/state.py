@@ -11,6 +11,9 @@ import pytest
 
 if TYPE_CHECKING:
     from pytest_rlenv.identity import Identity
+    from pytest_rlenv.jobs.ahead import Ahead
+    from pytest_rlenv.jobs.pool import Pool
+    from pytest_rlenv.notices import Notices
     from pytest_rlenv.run import Run
     from pytest_rlenv.settings import Settings
 
@@ -19,6 +22,15 @@ IDENTITY: pytest.StashKey[Identity] = pytest.StashKey()
 SETTINGS: pytest.StashKey[Settings] = pytest.StashKey()
 RECORD: pytest.StashKey[str] = pytest.StashKey()
 """On an item: the JSON record of its last rollout, not yet handed to a report."""
+
+POOL: pytest.StashKey[Pool] = pytest.StashKey()
+"""Where rollouts run ahead of their tests, while any do."""
+AHEAD: pytest.StashKey[Ahead] = pytest.StashKey()
+"""On an item: its rollout, begun before the item's turn."""
+SECONDS_AHEAD: pytest.StashKey[float] = pytest.StashKey()
+"""On an item: how long such a rollout took, not yet added to a report's own time."""
+
+NOTICES: pytest.StashKey[Notices] = pytest.StashKey()
 
 INI_MARKS: pytest.StashKey[frozenset[str]] = pytest.StashKey()
 """The marks of the user's ini file."""
@@ -32,6 +44,11 @@ WORKER_INPUT = "rlenv"
 def is_worker(config: pytest.Config) -> bool:
     """Return whether this process is an xdist worker."""
     return hasattr(config, "workerinput")
+
+
+def is_distributed(config: pytest.Config) -> bool:
+    """Return whether xdist's workers run the tests."""
+    return getattr(config.option, "dist", "no") != "no" and bool(getattr(config.option, "tx", None))
 
 
 def is_dry(config: pytest.Config) -> bool:
@@ -93,9 +110,12 @@ def get_run(config: pytest.Config) -> Run:
 
         worker = getattr(config, "workerinput", {}).get("workerid", MAIN)
         run = Run(get_identity(config), get_settings(config), worker=worker)
+        if NOTICES in config.stash and config.option.verbose >= 0:
+            run.notify = config.stash[NOTICES].say
         if given := _given(config):
             run.environments = loads(given["environments"])
             run.chosen = given["chosen"]
+            run.sandbox_name = given["sandbox"] or run.sandbox_name
         config.stash[RUN] = run
     return config.stash[RUN]
 
@@ -110,6 +130,7 @@ def worker_input(config: pytest.Config) -> str:
             "identity": {name: str(value) for name, value in asdict(get_identity(config)).items()},
             "environments": dumps(run.environments if run else []),
             "chosen": run.chosen if run else {},
+            "sandbox": run.sandbox_name if run else None,
         }
     )
 

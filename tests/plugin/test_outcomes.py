@@ -93,8 +93,6 @@ def test_a_timed_out_agent_is_judged_by_what_it_did(project: Project) -> None:
         ({"config": "[environment]\ngpus = 1\n"}, "GPU"),
         ({"config": "[environment]\ncpus = 64\n"}, "64"),
         ({"config": '[environment]\nnetwork_mode = "allowlist"\nallowed_hosts = ["x.org"]\n'}, "allowlist"),
-        ({"config": 'artifacts = ["/app/x"]\n'}, "artifacts"),
-        ({"config": '[verifier]\nenvironment_mode = "separate"\n'}, "separate"),
     ],
 )
 def test_what_cannot_be_run_is_skipped_with_the_reason(

@@ -40,6 +40,8 @@ def test_agents_are_split(given: object, agents: tuple[str, ...]) -> None:
         ({"limit": "many"}, "--rlenv-limit = 'many'"),
         ({"timeout_multiplier": "-1"}, "--rlenv-timeout_multiplier = '-1'"),
         ({"limits": "some"}, "--rlenv-limits = 'some'"),
+        ({"verifier": "separate"}, "--rlenv-verifier = 'separate'"),
+        ({"extra_instruction": ["@no/such"]}, "no/such cannot be read: no such file or directory"),
         ({"agent": [","]}, "--rlenv-agent = [',']"),
         ({"agent": ["nop,oracle,nop"]}, "named twice"),
     ],
