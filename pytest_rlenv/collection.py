@@ -16,6 +16,7 @@ import pytest
 
 from pytest_rlenv.agents.loading import agent_names
 from pytest_rlenv.arguments import PREFIX
+from pytest_rlenv.environments.layouts import manifest_of
 from pytest_rlenv.errors import RlenvError
 from pytest_rlenv.execution import Judged, Planned, SelectedTask
 from pytest_rlenv.reports.messages import failure_text, usage_text
@@ -50,7 +51,7 @@ class RolloutItem(pytest.Function):
     def reportinfo(self) -> tuple[os.PathLike[str] | str, int | None, str]:
         """Return where a reader finds the task: its own file, where that is in the tree."""
         task = self.planned.task
-        definition = task.folder / "task.toml"
+        definition = task.folder / manifest_of(task.ref.framework)
         inside = task.environment.revision is None and definition.is_relative_to(self.config.rootpath)
         return (definition if inside else self.config.rootpath, 0 if inside else None, self.nodeid)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pytest_rlenv.arguments import PREFIX
-from pytest_rlenv.errors import Kind, Stage, WorkerDied
+from pytest_rlenv.errors import Kind, RlenvError, Stage, WorkerDied
 from pytest_rlenv.execution import Planned
 from pytest_rlenv.rollout import ErrorInfo, Rollout
 from pytest_rlenv.run import Run
@@ -57,7 +57,7 @@ def crash_record(nodeid: str, what: str, run: Run) -> dict[str, Any]:
         framework=ref.framework if ref else "harbor",
         task=task,
         agent=agent[0] if agent else run.settings.agent[0],
-        sandbox=run.settings.sandbox,
+        sandbox=_sandbox_name(run),
         error=ErrorInfo.of(error),
     )
     return {
@@ -66,3 +66,11 @@ def crash_record(nodeid: str, what: str, run: Run) -> dict[str, Any]:
         "verdict": Outcome.ERROR.value,
         "message": error.message,
     }
+
+
+def _sandbox_name(run: Run) -> str:
+    """Return what records call the run's sandbox, as far as this process can tell."""
+    try:
+        return run.sandbox.name
+    except RlenvError:
+        return run.settings.sandbox

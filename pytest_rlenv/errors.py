@@ -46,7 +46,7 @@ class RlenvError(Exception):
 
     Args:
         message: what is wrong and where, in one line.
-        hint: what to do about it; one line, or empty.
+        hint: what to do about it; one line (for several ways out, one each), or empty.
         detail: the evidence, such as the tail of an output; several lines, already cut.
         stage: overrides the class's stage where one error can happen at several.
     """
@@ -149,6 +149,19 @@ class HealthcheckFailed(RlenvError):
     """The task's health check never succeeded."""
 
     default_stage = Stage.HEALTHCHECK
+
+
+class StepSetupFailed(RlenvError):
+    """A step's ``setup.sh`` failed, so its agent was not run."""
+
+    kind = Kind.TASK
+
+
+class ArtifactsTooLarge(RlenvError):
+    """What a verifier in a box of its own is to be given is more than what is carried there."""
+
+    kind = Kind.TASK
+    default_stage = Stage.COLLECT
 
 
 class AgentFailed(RlenvError):

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_rlenv.agents.protocol import Agent
+from pytest_rlenv.disk import OUTPUT_CURE, disk_full, is_full
 from pytest_rlenv.environments.model import Environment, TaskRef
-from pytest_rlenv.errors import DiskFull, Kind, RlenvError, SandboxFailed, Stage, TaskInvalid, Unsupported
+from pytest_rlenv.errors import Kind, RlenvError, SandboxFailed, Stage, TaskInvalid, Unsupported
 from pytest_rlenv.frameworks.context import RolloutContext
 from pytest_rlenv.frameworks.protocol import LoadedTask, get_framework
 from pytest_rlenv.rollout import ErrorInfo, Rollout, StageClock
@@ -140,6 +141,9 @@ def execute(
                 environ=os.environ,
                 timeout_multiplier=settings.timeout_multiplier,
                 enforce_limits=settings.limits == "enforce",
+                verifier_level=settings.verifier,
+                build=settings.build,
+                extra_instructions=settings.extra_instruction,
             )
         )
     except Unsupported as reason:
@@ -148,7 +152,7 @@ def execute(
         error.happened_at(clock.broke)
         rollout.error = ErrorInfo.of(error)
     except OSError as error:
-        known = _local_trouble(error)
+        known = _local_trouble(error, folder)
         rollout.error = ErrorInfo.of(known) if known else _internal_error()
     except Exception:
         rollout.error = _internal_error()
@@ -181,15 +185,11 @@ def _expected(
     return with_range(default, task.reward_range)
 
 
-def _local_trouble(error: OSError) -> SandboxFailed | None:
+def _local_trouble(error: OSError, folder: Path | None) -> SandboxFailed | None:
     """Return what is wrong with this machine, where the error says so plainly."""
-    where = error.filename or error
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return DiskFull(
-            f"no space left on this machine: {where}",
-            hint="free some, or send results elsewhere with --rlenv-output",
-            stage=Stage.COLLECT,
-        )
+    where = error.filename or folder or error
+    if is_full(error):
+        return disk_full("write what a rollout leaves", str(where), stage=Stage.COLLECT, hint=OUTPUT_CURE)
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return SandboxFailed(
             f"may not be written: {where}",

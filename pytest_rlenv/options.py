@@ -89,9 +89,24 @@ OPTIONS: tuple[Option, ...] = (
     Option("reward_key", "the reward to judge where a verifier gives several (default: reward)", "KEY"),
     Option(
         "sandbox",
-        "where rollouts run: docker; local, for trusted tasks on Linux; auto, which is docker where an "
-        "engine answers and else local; or your own as module:Class (default: docker)",
+        "where rollouts run: docker; local or local-host, for trusted tasks on Linux; auto, which is docker "
+        "where an engine answers, else local-host (this machine's userland) if no selected task needs an "
+        "image; or your own as module:Class (default: auto)",
         "NAME",
+    ),
+    Option(
+        "jobs",
+        "run up to N rollouts at once in one process; not with xdist's -n, except -n 0 (default: 1)",
+        "N",
+    ),
+    Option(
+        "build",
+        "build images from the tasks' Dockerfiles also where a task names a prebuilt one (docker_image)",
+    ),
+    Option(
+        "min_free",
+        "make no image where less than SIZE is free, such as 500M; 0 never minds (default: 1G)",
+        "SIZE",
     ),
     Option("output", "folder for results and logs (default: .rlenv/<run>)", "DIR"),
     Option("timeout_multiplier", "multiply the tasks' time limits by X (default: 1)", "X"),
@@ -100,6 +115,25 @@ OPTIONS: tuple[Option, ...] = (
         "enforce the tasks' cpu and memory limits, or ignore them (default: enforce)",
         "WHAT",
         choices=("enforce", "ignore"),
+    ),
+    Option(
+        "verifier",
+        "how far a verifier in the agent's box is kept from what the agent left: shared, as the task says; "
+        "quiesce, all processes are killed first; fresh, in a new box with the agent's working directory "
+        "(default: shared). A task's own separate verifier stays one.",
+        "LEVEL",
+        choices=("shared", "quiesce", "fresh"),
+    ),
+    Option(
+        "extra_instruction",
+        "a text that agents are given after the task's instruction, or @FILE with one; may be repeated",
+        "TEXT",
+        many=True,
+    ),
+    Option(
+        "allow_unsafe_compose",
+        "let the tasks' Compose files ask for what reaches out of containers: privileges, devices, the "
+        "host's namespaces and folders; for tasks that you trust as you trust your own scripts",
     ),
     Option("allow_unscored", "let a run exit 0 though it selected tasks and scored none of them"),
 )

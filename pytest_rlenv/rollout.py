@@ -7,7 +7,7 @@ line is ``Rollout.model_json_schema()`` and its version is :data:`SCHEMA_VERSION
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from typing import Any
@@ -21,7 +21,7 @@ SCHEMA_VERSION = 1
 """Version of the stored record. It grows when a field changes its meaning, not when one is added."""
 
 MAIN_REWARD_KEY = "reward"
-"""The key that is judged when a verifier gives several rewards (contracts/harbor.md 3.6)."""
+"""The key that is judged when a verifier gives several rewards."""
 
 
 class ErrorInfo(BaseModel):
@@ -72,6 +72,56 @@ class CommandRecord(BaseModel):
     """How much it printed, whatever part of it was kept."""
 
 
+class Checks(BaseModel):
+    """What a verifier says of its single checks; it explains a reward and never changes one."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    source: str
+    """The file that says so, such as ``ctrf.json``."""
+    passed: int = 0
+    failed: int = 0
+    other: int = 0
+    """Neither: skipped, pending."""
+    failing: list[str] = Field(default_factory=list)
+    """Names of those that failed, the first few."""
+
+
+class StepRecord(BaseModel):
+    """One step of a rollout, of a task that has several."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    name: str
+    rewards: dict[str, float] | None = None
+    gate: str | None = None
+    """Why no step was run after this one: which reward is below the step's minimum."""
+    error: ErrorInfo | None = None
+    notes: list[Note] = Field(default_factory=list)
+    stages: dict[Stage, float] = Field(default_factory=dict)
+    agent_command: CommandRecord | None = None
+    verifier_command: CommandRecord | None = None
+    verifier_level: str | None = None
+    verifier_image: str | None = None
+    checks: Checks | None = None
+    usage: dict[str, JsonValue] = Field(default_factory=dict)
+
+    def note(self, code: str, text: str) -> None:
+        """Add a note; its text is made safe to store and show."""
+        self.notes.append(Note(code=code, text=text_of(text)))
+
+
+def reward_of(rewards: Mapping[str, float] | None, key: str | None) -> float | None:
+    """Return the reward to judge of several: the chosen key, else ``reward``, else the only one."""
+    if not rewards:
+        return None
+    if key is not None:
+        return rewards.get(key)
+    if MAIN_REWARD_KEY in rewards:
+        return rewards[MAIN_REWARD_KEY]
+    return next(iter(rewards.values())) if len(rewards) == 1 else None
+
+
 class Rollout(BaseModel):
     """One agent's run on one task in a fresh sandbox.
 
@@ -106,9 +156,16 @@ class Rollout(BaseModel):
     seconds: float = 0.0
     started_at: datetime = Field(default_factory=lambda: datetime.now(timezone.utc))
     agent_command: CommandRecord | None = None
+    """For a task of several steps these are in its steps."""
     verifier_command: CommandRecord | None = None
     verifier_level: str | None = None
-    """How far the verifier is kept from what the agent left: ``shared``."""
+    """How far the verifier was kept from what the agent left: ``shared``, ``quiesce``, ``fresh`` or
+    ``separate``; several where the steps differ."""
+    verifier_image: str | None = None
+    """The image of a verifier in a box of its own, like ``image``."""
+    checks: Checks | None = None
+    steps: list[StepRecord] = Field(default_factory=list)
+    """The steps that were run, of a task that has several."""
     usage: dict[str, JsonValue] = Field(default_factory=dict)
     """What the agent says that it used: tokens, cost in US dollars, turns."""
     logs: str | None = None
@@ -126,13 +183,7 @@ class Rollout(BaseModel):
 
         ``None`` if there is none, and for a rollout with an error, whatever its verifier wrote.
         """
-        if not self.rewards or self.error is not None:
-            return None
-        if self.reward_key is not None:
-            return self.rewards.get(self.reward_key)
-        if MAIN_REWARD_KEY in self.rewards:
-            return self.rewards[MAIN_REWARD_KEY]
-        return next(iter(self.rewards.values())) if len(self.rewards) == 1 else None
+        return None if self.error is not None else reward_of(self.rewards, self.reward_key)
 
     def note(self, code: str, text: str) -> None:
         """Add a note; its text is made safe to store and show."""
@@ -146,12 +197,13 @@ class Rollout(BaseModel):
 
 
 class StageClock:
-    """Times the stages of one rollout, each on its own; no stage eats another's time (faults C5)."""
+    """Times the stages of one rollout, each on its own; no stage eats another's time."""
 
     def __init__(self, rollout: Rollout) -> None:
         self._rollout = rollout
         self._begin = time.monotonic()
         self._seen: BaseException | None = None
+        self._tables = [rollout.stages]
         self.broke: Stage | None = None
         """The innermost stage that an exception left last."""
 
@@ -167,7 +219,17 @@ class StageClock:
             raise
         finally:
             spent = time.monotonic() - begin
-            self._rollout.stages[stage] = round(self._rollout.stages.get(stage, 0.0) + spent, 4)
+            for table in self._tables:
+                table[stage] = round(table.get(stage, 0.0) + spent, 4)
+
+    @contextmanager
+    def step(self, record: StepRecord) -> Iterator[None]:
+        """Add the stages within to a step's own table, too."""
+        self._tables.append(record.stages)
+        try:
+            yield
+        finally:
+            self._tables.pop()
 
     def finish(self) -> None:
         """Write the total to the rollout."""

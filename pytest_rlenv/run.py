@@ -7,12 +7,7 @@ cache and label alike.
 from __future__ import annotations
 
 import hashlib
-import itertools
-import json
-import os
-import re
-import shutil
-import sys
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,18 +15,16 @@ from pathlib import Path
 from pytest_rlenv.agents.loading import load_agent
 from pytest_rlenv.agents.protocol import Agent
 from pytest_rlenv.environments.model import Environment, TaskRef
-from pytest_rlenv.errors import FetchFailed, RlenvError, SpecError
+from pytest_rlenv.errors import DiskFull, FetchFailed, RlenvError, SandboxFailed, SpecError, Stage
 from pytest_rlenv.execution import Judged, SelectedTask, execute
 from pytest_rlenv.identity import MAIN, Identity, cache_root
+from pytest_rlenv.images_ahead import ImagesAhead
+from pytest_rlenv.run_folder import SHARED, new_rollout_dir, require_space
+from pytest_rlenv.sandboxes.loading import AUTO
 from pytest_rlenv.sandboxes.protocol import Sandbox, SandboxContext
 from pytest_rlenv.settings import Settings
+from pytest_rlenv.stop_flag import StopFlag
 from pytest_rlenv.verdict import Expectation
-
-SHARED = ".rlenv-shared"
-"""Folder of a run's own locks and notes between its processes, in the run's folder."""
-
-STOP = "stop"
-"""File among these that says why no more rollouts are started."""
 
 REFUSALS = 3
 """Fetches in a row that may fail before the rest of a run's tasks are not asked for any more."""
@@ -51,9 +44,18 @@ class Run:
         self.fetch_problem: RlenvError | None = None
         self.notify: Callable[[str], None] | None = None
         """Told in one line when something makes everybody wait, such as the Hub's rate limit."""
+        self.following: SelectedTask | None = None
+        """The task of the test after the current one, whose images can be prepared meanwhile."""
         self._shared = identity.run_dir / SHARED / identity.session
+        self._stop = StopFlag(self._shared)
+        self._images = ImagesAhead(build=settings.build, stopped=self._stop.get)
         self._refusals = 0
+        self._fetching = threading.Lock()
+        self.sandbox_name = None if settings.sandbox == AUTO else settings.sandbox
+        """By which name all processes of the run make their sandbox; ``None`` while it is to be chosen."""
         self._sandbox: Sandbox | None = None
+        self._sandbox_lock = threading.Lock()
+        self._closed = False
 
     # ---- environments
 
@@ -154,33 +156,33 @@ class Run:
         task may have been the reason; after a few refusals in a row nobody is asked any more.
 
         Raises:
-            FetchFailed: with what :meth:`fetch` said.
+            FetchFailed: with what :meth:`fetch` said. DiskFull: there is no space left for them.
         """
         if task.folder.is_dir():
             return
-        problem = self.fetch_problem
-        if problem is not None and self._refusals >= REFUSALS:
-            raise FetchFailed(problem.message, hint=problem.hint)
-        try:
-            self.fetch([task])
-        except RlenvError as error:
-            self.fetch_problem = error
-            self._refusals += 1
-            raise FetchFailed(error.message, hint=error.hint, detail=error.detail) from error
-        self._refusals = 0
+        with self._fetching:  # one at a time, or all threads would ask before any was refused
+            problem = self.fetch_problem
+            if problem is not None and self._refusals >= REFUSALS:
+                raise FetchFailed(problem.message, hint=problem.hint)
+            try:
+                self.fetch([task])
+            except DiskFull:
+                raise
+            except RlenvError as error:
+                self.fetch_problem = error
+                self._refusals += 1
+                raise FetchFailed(error.message, hint=error.hint, detail=error.detail) from error
+            self._refusals = 0
 
     # ---- stopping early
 
     def stop(self, why: str) -> None:
         """Have all processes of this run start no more rollouts."""
-        (self.shared_dir() / STOP).write_text(why, encoding="utf-8")
+        self._stop.set(why)
 
     def stopped(self) -> str | None:
         """Return why no more rollouts are started, or ``None``."""
-        try:
-            return (self._shared / STOP).read_text(encoding="utf-8")
-        except OSError:
-            return None
+        return self._stop.get()
 
     # ---- folders
 
@@ -191,22 +193,9 @@ class Run:
 
     def make_rollout_dir(self, task: SelectedTask, agent: str, attempt: int) -> Path:
         """Make the folder of one rollout's logs and return it; it is empty and nobody else's."""
-        key = "\0".join(
-            (task.environment.name, task.environment.revision or "", task.id, agent, str(attempt))
-        )
-        digest = hashlib.sha256(key.encode()).hexdigest()[:7]
-        slug = re.sub(r"[^A-Za-z0-9._-]+", "-", task.id)[:32].strip("-.") or "task"
-        rollouts = self.identity.run_dir / "rollouts"
-        rollouts.mkdir(parents=True, exist_ok=True)
-        for again in itertools.count(1):
-            # More than one test may ask for the same rollout, in several processes at once.
-            folder = rollouts / (f"{slug}__{digest}" if again == 1 else f"{slug}__{digest}-{again}")
-            try:
-                folder.mkdir()
-            except FileExistsError:
-                continue
-            break
-        return folder
+        environment = task.environment
+        key = (environment.name, environment.revision or "", task.id, agent, str(attempt))
+        return new_rollout_dir(self.identity.run_dir, task.id, key)
 
     # ---- agents and sandbox
 
@@ -222,14 +211,30 @@ class Run:
         except Exception as error:
             raise SpecError(f"agent {name}: {type(error).__name__}: {error}") from error
 
+    def check_sandbox(self) -> None:
+        """See that boxes can be started, and choose where if the user did not.
+
+        Raises:
+            EngineUnavailable: none can. SpecError: the sandbox cannot be made.
+        """
+        if self.sandbox_name is None:
+            from pytest_rlenv.sandbox_choice import choose_for_tasks
+
+            self.sandbox_name, self._sandbox = choose_for_tasks(self)
+        else:
+            self.sandbox.check()
+
     @property
     def sandbox(self) -> Sandbox:
-        """The sandbox of this process, made at first use."""
-        if self._sandbox is None:
-            from pytest_rlenv.sandboxes.loading import create
+        """The sandbox of this process, made at first use; raises as :meth:`check_sandbox` does."""
+        with self._sandbox_lock:
+            if self._sandbox is None:
+                if self._closed:
+                    raise SandboxFailed("the run has ended: no sandbox is made any more", stage=Stage.START)
+                from pytest_rlenv.sandbox_choice import sandbox_of
 
-            self._sandbox = create(self.settings.sandbox, self.sandbox_context())
-        return self._sandbox
+                self.sandbox_name, self._sandbox = sandbox_of(self)
+            return self._sandbox
 
     def sandbox_context(self) -> SandboxContext:
         """Return what a sandbox is told of this run."""
@@ -238,6 +243,9 @@ class Run:
             worker=self.worker,
             cache_dir=self.cache_dir,
             run_dir=self.shared_dir(),
+            min_free=self.settings.min_free,
+            notify=self.notify,
+            allow_unsafe_compose=self.settings.allow_unsafe_compose,
         )
 
     def execute(
@@ -250,11 +258,18 @@ class Run:
         expectation: Expectation | None = None,
         attempt: int = 1,
     ) -> Judged:
-        """Fetch the task if need be, run one rollout, judge it, and leave its record in its folder."""
+        """Fetch the task if need be, run one rollout, judge it, and leave its record in its folder.
+
+        After one that found a disk full the run starts no more: they would fail like it, or worse.
+        """
         try:
             self.ensure_fetched(task)
+            require_space(self.identity.run_dir, self.settings.min_free)
         except RlenvError as error:
             task = replace(task, problem=error)
+        following = self.following
+        if following is not None and sandbox is self._sandbox:
+            self._images.begin(sandbox, task, following)
         judged = execute(
             task,
             agent,
@@ -265,57 +280,18 @@ class Run:
             expectation=expectation,
             attempt=attempt,
         )
+        why = judged.rollout.error
+        if why is not None and why.type == DiskFull.__name__:
+            self.stop(f"no space left, as the rollout of {task.id} found: {why.message}")
         if judged.folder is not None:
             judged.rollout.logs = judged.folder.relative_to(self.identity.run_dir).as_posix()
         return judged
 
     def close(self) -> None:
-        """Let go of the sandbox; a box still up is removed."""
-        if self._sandbox is not None:
-            self._sandbox.close()
-            self._sandbox = None
-
-
-def clear_earlier_run(run_dir: Path, session: str) -> None:
-    """Remove what an earlier run left in an output folder that is used again; nothing else in it.
-
-    Args:
-        run_dir: the folder.
-        session: the run that begins; its own things stay.
-
-    Raises:
-        SpecError: the folder has files by our names that are no run's of ours.
-    """
-    present = [name for name in ("results.jsonl", "run.json", "rollouts") if (run_dir / name).exists()]
-    if present and not _is_ours(run_dir / "run.json"):
-        raise SpecError(
-            f"--rlenv-output {run_dir}: it holds {', '.join(present)}, and not from a run of ours",
-            hint="choose another folder; these would be overwritten",
-        )
-    old = [run_dir / name for name in present]
-    old += [path for path in (run_dir / SHARED).glob("*") if path.name not in (session, "lock")]
-    for path in old:
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
-
-
-def _is_ours(facts_file: Path) -> bool:
-    try:
-        facts = json.loads(facts_file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    return isinstance(facts, dict) and {"run", "pytest_rlenv"} <= facts.keys()
-
-
-def machine() -> dict[str, str]:
-    """Return the facts of this machine that a result depends on."""
-    import platform
-
-    return {
-        "platform": platform.platform(),
-        "architecture": platform.machine(),
-        "python": sys.version.split()[0],
-        "cpus": str(os.cpu_count() or ""),
-    }
+        """Let go of the sandbox: a box still up is removed, none is started any more. May be called twice."""
+        with self._sandbox_lock:
+            sandbox = None if self._closed else self._sandbox
+            self._closed = True
+        self._images.close()
+        if sandbox is not None:
+            sandbox.close()

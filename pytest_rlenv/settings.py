@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from pytest_rlenv.amounts import parse_size
+from pytest_rlenv.disk import MIN_FREE
 from pytest_rlenv.errors import SpecError
 from pytest_rlenv.options import OPTIONS, Value
 
@@ -24,6 +26,22 @@ def _lines(raw: Any) -> Any:
     return tuple(raw.split()) if isinstance(raw, str) else tuple(raw)
 
 
+def _texts(raw: Any) -> Any:
+    """Take each text as it is, and ``@FILE`` as what the file holds; from the environment it is one."""
+    return tuple(_text(given) for given in ([raw] if isinstance(raw, str) else raw))
+
+
+def _text(given: str) -> str:
+    if not given.startswith("@"):
+        return given
+    try:
+        return Path(given[1:]).expanduser().read_text(encoding="utf-8")
+    except OSError as error:
+        raise ValueError(f"{given[1:]} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"{given[1:]} is not UTF-8") from None
+
+
 def _unique(words: tuple[str, ...]) -> tuple[str, ...]:
     for word in words:
         if words.count(word) > 1:
@@ -31,9 +49,15 @@ def _unique(words: tuple[str, ...]) -> tuple[str, ...]:
     return words
 
 
+def _size(raw: Any) -> Any:
+    return parse_size(raw) if isinstance(raw, str) else raw
+
+
+Size = Annotated[int, BeforeValidator(_size)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Words = Annotated[tuple[str, ...], BeforeValidator(_split)]
 Agents = Annotated[Words, Field(min_length=1), AfterValidator(_unique)]
+Texts = Annotated[tuple[str, ...], BeforeValidator(_texts)]
 Globs = Annotated[tuple[str, ...], BeforeValidator(_lines)]
 
 
@@ -51,10 +75,16 @@ class Settings(BaseModel):
     dataset: str | None = None
     threshold: Finite = 1.0
     reward_key: str | None = None
-    sandbox: str = "docker"
+    sandbox: str = "auto"
+    jobs: Annotated[int, Field(ge=1)] = 1
+    build: bool = False
+    min_free: Size = MIN_FREE
     output: Path | None = None
     timeout_multiplier: Annotated[Finite, Field(gt=0)] = 1.0
     limits: Literal["enforce", "ignore"] = "enforce"
+    verifier: Literal["shared", "quiesce", "fresh"] = "shared"
+    extra_instruction: Texts = ()
+    allow_unsafe_compose: bool = False
     allow_unscored: bool = False
 
     sources: Annotated[Mapping[str, str], Field(default_factory=dict)]

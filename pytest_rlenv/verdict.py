@@ -13,7 +13,12 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from pytest_rlenv.errors import RewardContractBroken, RewardInvalid, RewardMissing, RlenvError, SpecError
-from pytest_rlenv.rollout import MAIN_REWARD_KEY, ErrorInfo, Rollout
+from pytest_rlenv.rollout import MAIN_REWARD_KEY, Checks, ErrorInfo, Rollout, StepRecord, reward_of
+
+SHOWN_STEPS = 8
+"""Steps that a message names."""
+SHOWN_CHECKS = 3
+"""Failing checks that a message names."""
 
 
 class Outcome(str, Enum):
@@ -169,4 +174,28 @@ def _failure(rollout: Rollout, expectation: Expectation, reward: float) -> str:
         text = f"doing nothing scores: nop got {text}"
     if expectation.source not in ("default", "threshold"):
         text += f" (expected {expectation.describe()} by {expectation.source})"
-    return text
+    return text + _steps(rollout) + _checks(rollout.checks)
+
+
+def _steps(rollout: Rollout) -> str:
+    """Return what each step earned, such as `` (steps: build 1.0, fix 0.0)``."""
+    shown = [_step(step, rollout.reward_key) for step in rollout.steps]
+    if len(shown) > SHOWN_STEPS:
+        shown[SHOWN_STEPS:] = [f"+{len(shown) - SHOWN_STEPS} more"]
+    return f" (steps: {', '.join(shown)})" if shown else ""
+
+
+def _step(step: StepRecord, key: str | None) -> str:
+    reward = reward_of(step.rewards, key)
+    earned = f"{step.name} {'-' if reward is None else number(reward)}"
+    return f"{earned}; {step.gate}" if step.gate else earned
+
+
+def _checks(checks: Checks | None) -> str:
+    """Return which checks failed, such as ``; 2 of 5 checks failed: test_a, test_b``."""
+    if checks is None or not checks.failed:
+        return ""
+    more = checks.failed - len(checks.failing[:SHOWN_CHECKS])
+    names = [*checks.failing[:SHOWN_CHECKS], *([f"+{more} more"] if more and checks.failing else [])]
+    count = f"; {checks.failed} of {checks.passed + checks.failed + checks.other} checks failed"
+    return f"{count}: {', '.join(names)}" if names else count

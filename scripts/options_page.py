@@ -14,8 +14,8 @@ this page to the option table.
 """
 TAIL = """
 Besides, `RLENV_CACHE` is the folder of what outlives a run (default `~/.cache/pytest-rlenv`): fetched tasks,
-extracted images and locks. The Hub's own variables (`HF_TOKEN`, `HF_HOME`, `HF_ENDPOINT`, `HF_HUB_OFFLINE`) and Docker's
-(`DOCKER_HOST`, `DOCKER_CONTEXT`) mean what they mean elsewhere.
+extracted images and locks. The Hub's own variables (`HF_TOKEN`, `HF_HOME`, `HF_ENDPOINT`,
+`HF_HUB_OFFLINE`) and Docker's (`DOCKER_HOST`, `DOCKER_CONTEXT`) mean what they mean elsewhere.
 """
 
 

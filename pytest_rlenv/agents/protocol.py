@@ -127,9 +127,29 @@ class AgentBox:
         return left
 
 
+@dataclass(frozen=True)
+class McpServer:
+    """A server of tools that the task has for its agent. Addresses are meant as seen from the box.
+
+    Attributes:
+        name: its name.
+        transport: ``sse``, ``streamable-http`` or ``stdio``.
+        url: where it is, for the first two.
+        command, args: what to start in the box, for the last.
+        headers: what to send along, credentials included: they are for the server only.
+    """
+
+    name: str
+    transport: str
+    url: str | None = None
+    command: str | None = None
+    args: tuple[str, ...] = ()
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
 @dataclass
 class AgentContext:
-    """What an agent is given for one rollout.
+    """What an agent is given for one rollout, or for one step of a task that has several.
 
     Attributes:
         instruction: the task's text for the agent.
@@ -139,6 +159,11 @@ class AgentContext:
         solution_env: variables of the reference solution; likewise.
         task: the task's id, for messages.
         model: ``provider/name`` where the user chose one.
+        step: the step's name; empty for a task without steps.
+        mcp_servers: servers of tools, for agents with :attr:`Agent.uses_task_tools`.
+        skills_dir: the folder of skills in the box; likewise.
+        trajectory: a file on this machine: what the agent is meant to have done before, as an ATIF document;
+            likewise, and for the first step only.
     """
 
     instruction: str
@@ -148,6 +173,10 @@ class AgentContext:
     solution_env: Mapping[str, str] = field(default_factory=dict)
     task: str = ""
     model: str | None = None
+    step: str = ""
+    mcp_servers: Sequence[McpServer] = ()
+    skills_dir: str | None = None
+    trajectory: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -166,7 +195,11 @@ class AgentOutcome:
 
 
 class Agent(ABC):
-    """Base class of agents. One instance serves one rollout."""
+    """Base class of agents. One instance serves one rollout.
+
+    For a task of several steps it is prepared once and run once for each step, in the same box, with the
+    step's instruction and time. Whether it goes on where it was is its own affair.
+    """
 
     name: ClassVar[str] = ""
     """The word in ids and records; the class's name by default."""

@@ -24,6 +24,10 @@ class RolloutContext:
         environ: the caller's environment, from which ``${VAR}`` templates are filled.
         timeout_multiplier: every time limit of the task is multiplied by it.
         enforce_limits: False drops the task's cpu and memory limits.
+        verifier_level: how far the verifier of a task that says nothing of it is kept from what the agent
+            left: ``shared``, ``quiesce`` or ``fresh``.
+        build: build images from their Dockerfiles, also where the task names prebuilt ones.
+        extra_instructions: texts for the agent after the task's own.
     """
 
     agent: Agent
@@ -34,3 +38,6 @@ class RolloutContext:
     environ: Mapping[str, str]
     timeout_multiplier: float = 1.0
     enforce_limits: bool = True
+    verifier_level: str = "shared"
+    build: bool = False
+    extra_instructions: tuple[str, ...] = ()

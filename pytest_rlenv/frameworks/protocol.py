@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from pytest_rlenv.environments.layouts import HARBOR, TERMINAL_BENCH
 from pytest_rlenv.frameworks.context import RolloutContext
+from pytest_rlenv.sandboxes.protocol import ImageSpec
 
 
 class LoadedTask(Protocol):
@@ -58,11 +60,26 @@ class Framework(Protocol):
         """
         ...
 
+    def images(self, folder: Path, name: str, *, build: bool = False) -> Sequence[ImageSpec]:
+        """Return the images that boxes of the task in ``folder`` start from; asked of every task of a run.
+
+        With ``build``, those that can be are built, also where the task names prebuilt ones.
+
+        Raises:
+            Unsupported: it needs more of an engine than images, such as services; names the file.
+            TaskInvalid: the files that tell are wrong. Others may be, too: they are not looked at.
+        """
+        ...
+
 
 def get_framework(name: str) -> Framework:
     """Return a framework by the name that :class:`pytest_rlenv.environments.model.TaskRef` carries."""
-    if name != "harbor":
-        raise ValueError(f"unknown framework {name!r}")
-    from pytest_rlenv.frameworks.harbor.framework import HarborFramework
+    if name == HARBOR:
+        from pytest_rlenv.frameworks.harbor.framework import HarborFramework
 
-    return HarborFramework()
+        return HarborFramework()
+    if name == TERMINAL_BENCH:
+        from pytest_rlenv.frameworks.terminal_bench.framework import TerminalBenchFramework
+
+        return TerminalBenchFramework()
+    raise ValueError(f"unknown framework {name!r}")

@@ -83,8 +83,8 @@ class Jobs:
         """Run the items in pytest's place, if there are rollouts that may begin before their turn."""
         if session.testsfailed and not session.config.option.continue_on_collection_errors:
             return None
-        if not may_begin_ahead(self.config):
-            return None
+        if not may_begin_ahead(self.config) or len(set(session.items)) < len(session.items):
+            return None  # an item that is listed twice runs twice, as pytest's own loop does it
         found = {item: before for item in session.items if (before := what_comes_before(item))}
         if not found or (size := get_settings(self.config).jobs) == 1:
             return None

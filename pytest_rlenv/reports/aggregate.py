@@ -23,6 +23,7 @@ class Result:
         seconds: how long it took.
         warnings: what the task's author should know.
         logs: its folder, relative to the run's.
+        sandbox: where it ran; empty if it never came to that.
     """
 
     environment: str
@@ -36,6 +37,7 @@ class Result:
     seconds: float = 0.0
     warnings: tuple[str, ...] = ()
     logs: str | None = None
+    sandbox: str = ""
 
     @classmethod
     def of(cls, record: dict[str, Any]) -> Result:
@@ -54,6 +56,7 @@ class Result:
             seconds=record.get("seconds", 0.0),
             warnings=tuple(n["text"] for n in record.get("notes", ()) if n["code"] == "task-warning"),
             logs=record.get("logs"),
+            sandbox=record.get("sandbox") or "",
         )
 
 

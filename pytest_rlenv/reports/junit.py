@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pytest_rlenv.execution import Judged
+from pytest_rlenv.rollout import Rollout, reward_of
 
 
 def properties(judged: Judged) -> list[tuple[str, str]]:
@@ -22,6 +23,7 @@ def properties(judged: Judged) -> list[tuple[str, str]]:
         "rlenv.sandbox": rollout.sandbox,
         "rlenv.image": rollout.image,
         "rlenv.verifier": rollout.verifier_level,
+        "rlenv.verifier_image": rollout.verifier_image,
         "rlenv.expected": judged.expectation.describe(),
         "rlenv.verdict": judged.verdict.outcome.value,
         "rlenv.reward": rollout.reward,
@@ -35,5 +37,17 @@ def properties(judged: Judged) -> list[tuple[str, str]]:
         values |= {f"rlenv.reward.{key}": value for key, value in (rollout.rewards or {}).items()}
     values |= {f"rlenv.seconds.{stage.value}": seconds for stage, seconds in rollout.stages.items()}
     values |= {f"rlenv.usage.{key}": value for key, value in rollout.usage.items()}
-    values |= {f"rlenv.note.{note.code}": note.text for note in rollout.notes}
+    if rollout.checks is not None:
+        values |= {"rlenv.checks.passed": rollout.checks.passed, "rlenv.checks.failed": rollout.checks.failed}
+    for step in rollout.steps:
+        values[f"rlenv.step.{step.name}"] = reward_of(step.rewards, rollout.reward_key)
+    values |= _notes(rollout)
     return [(name, str(value)) for name, value in values.items() if value is not None]
+
+
+def _notes(rollout: Rollout) -> dict[str, str]:
+    """Return notes by code; several of one code are one property, a line each."""
+    texts: dict[str, list[str]] = {}
+    for note in rollout.notes:
+        texts.setdefault(f"rlenv.note.{note.code}", []).append(note.text)
+    return {name: "\n".join(lines) for name, lines in texts.items()}

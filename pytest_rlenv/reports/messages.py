@@ -37,7 +37,7 @@ def usage_text(error: RlenvError) -> str:
     text = f"rlenv: {error.message}"
     if error.detail:
         text += "\n" + "\n".join(f"    {line}" for line in error.detail.splitlines())
-    return f"{text}\n  {error.hint}" if error.hint else text
+    return "\n".join([text, *(f"  {line}" for line in error.hint.splitlines())])
 
 
 def _footer(judged: Judged) -> list[str]:

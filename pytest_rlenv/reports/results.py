@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_rlenv._version import __version__
 from pytest_rlenv.environments.model import Environment
 from pytest_rlenv.errors import SpecError
+from pytest_rlenv.identity import Identity
 from pytest_rlenv.rollout import SCHEMA_VERSION
-from pytest_rlenv.run import SHARED, Run, clear_earlier_run, machine
+from pytest_rlenv.run import Run
+from pytest_rlenv.run_folder import SHARED, clear_earlier_run, machine
 
 if TYPE_CHECKING:
     from filelock import FileLock
@@ -35,6 +38,7 @@ class ResultsFolder:
             "pytest_rlenv": __version__,
             "settings": run.settings.model_dump(mode="json", exclude={"sources"}),
             "machine": machine(),
+            "sandbox": None,
         }
         self._started = False
         self._lock: FileLock | None = None
@@ -63,12 +67,16 @@ class ResultsFolder:
                 hint="choose another folder with --rlenv-output",
             ) from error
 
-    def clear(self) -> None:
+    def clear(self, sandbox: str) -> None:
         """Remove what an earlier run left in the same folder, and begin.
+
+        Args:
+            sandbox: the description of the run's sandbox.
 
         Raises:
             SpecError: what is there is no run's of ours, or nothing can be written.
         """
+        self._facts["sandbox"] = sandbox
         clear_earlier_run(self.path, self._session)
         try:
             self._start()
@@ -91,12 +99,10 @@ class ResultsFolder:
     def add(self, record: Mapping[str, Any]) -> None:
         """Append one rollout's record, and leave it in the rollout's own folder too."""
         self._start()
-        text = json.dumps({"run": self._session, **record}, ensure_ascii=False, allow_nan=False)
+        text = _text(self._session, record)
         with (self.path / "results.jsonl").open("a", encoding="utf-8") as file:
             file.write(text + "\n")
-        folder = self.path / str(record["logs"]) if record.get("logs") else None
-        if folder is not None and folder.is_dir():
-            (folder / "result.json").write_text(text + "\n", encoding="utf-8")
+        _leave(self.path, record, text)
         if record["environment"] not in self._environments:  # one that a mark or a file named
             self._environments[record["environment"]] = {
                 "name": record["environment"],
@@ -117,6 +123,21 @@ class ResultsFolder:
         partial = self.path / ".run.json.part"
         partial.write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         partial.replace(self.path / "run.json")
+
+
+def leave_result(identity: Identity, record: Mapping[str, Any]) -> None:
+    """Leave the record of a rollout that no test reports in the rollout's own folder only."""
+    _leave(identity.run_dir, record, _text(identity.session, {**record, "outcome": None}))
+
+
+def _text(session: str, record: Mapping[str, Any]) -> str:
+    return json.dumps({"run": session, **record}, ensure_ascii=False, allow_nan=False)
+
+
+def _leave(run_dir: Path, record: Mapping[str, Any], text: str) -> None:
+    folder = run_dir / str(record["logs"]) if record.get("logs") else None
+    if folder is not None and folder.is_dir():
+        (folder / "result.json").write_text(text + "\n", encoding="utf-8")
 
 
 def _facts(environment: Environment) -> dict[str, Any]:

@@ -39,6 +39,8 @@ def write_summary(terminal: pytest.TerminalReporter, results: Sequence[Result], 
         if not quiet:
             _write_rows(terminal, rows)
             _write_warnings(terminal, rows)
+    if where := sorted({result.sandbox for result in results} - {""}):
+        terminal.write_line(f"rlenv: ran in sandbox {', '.join(where)}")
     terminal.write_line(f"rlenv: results and logs in {run_dir}")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import io
 import os
 import stat
 import tarfile
@@ -13,8 +14,11 @@ from pathlib import Path
 from typing import IO
 
 from pytest_rlenv.errors import Stage, TaskInvalid
+from pytest_rlenv.sandboxes.protocol import BuildOptions
 
 DOCKERFILE = "Dockerfile"
+_TEXT_NAME = ".rlenv.Dockerfile"
+_USUAL = BuildOptions()
 _CHUNK = 1024 * 1024
 
 
@@ -26,31 +30,32 @@ class BuildContext:
         root: the folder.
         dockerfile: text of the Dockerfile.
         paths: what is sent, relative to ``root``, sorted.
+        options: how it is built.
     """
 
     root: Path
     dockerfile: str
     paths: tuple[str, ...]
+    options: BuildOptions = _USUAL
 
     @classmethod
-    def read(cls, root: Path) -> BuildContext:
+    def read(cls, root: Path, options: BuildOptions = _USUAL) -> BuildContext:
         """List a context, less what its ``.dockerignore`` (or ``Dockerfile.dockerignore``) leaves out.
 
         Raises:
             TaskInvalid: there is no Dockerfile, or something cannot be read.
         """
-        file = root / DOCKERFILE
-        if not file.is_file():
-            raise TaskInvalid(
-                f"there is no {DOCKERFILE} in {root}",
-                hint="add one, or name a prebuilt image",
-                stage=Stage.BUILD,
-            )
+        name = _dockerfile_name(options)
         try:
-            text = file.read_text(encoding="utf-8", errors="replace")
-            return cls(root, text, tuple(sorted(_included(root))))
+            text = options.text or _read_dockerfile(root, name)
+            return cls(root, text, tuple(sorted(_included(root, name, sent=not options.text))), options)
         except OSError as error:
             raise _unreadable(root, error) from error
+
+    @property
+    def dockerfile_name(self) -> str:
+        """The Dockerfile's name in what is sent."""
+        return _dockerfile_name(self.options)
 
     def digest(self) -> str:
         """Return the SHA-256 of everything sent: names, permissions, link targets and bytes, but no times.
@@ -85,25 +90,40 @@ class BuildContext:
             ):
                 for name in self.paths:
                     _add(tar, self.root / name, name)
+                if self.options.text:
+                    _add_text(tar, self.dockerfile_name, self.options.text)
         except FileNotFoundError as error:
             raise _unreadable(self.root, error) from error
         except PermissionError as error:
             raise _unreadable(self.root, error) from error
 
 
-def _included(root: Path) -> Iterator[str]:
+def _dockerfile_name(options: BuildOptions) -> str:
+    return _TEXT_NAME if options.text else options.dockerfile or DOCKERFILE
+
+
+def _read_dockerfile(root: Path, name: str) -> str:
+    file = root / name
+    if not file.is_file():
+        raise TaskInvalid(
+            f"there is no {name} in {root}", hint="add one, or name a prebuilt image", stage=Stage.BUILD
+        )
+    return file.read_text(encoding="utf-8", errors="replace")
+
+
+def _included(root: Path, dockerfile: str, *, sent: bool) -> Iterator[str]:
     """Yield what is not ignored. The Dockerfile itself always is part, as the builder reads it from here."""
     from docker.utils.build import PatternMatcher
 
-    patterns = [*_ignore_patterns(root), f"!{DOCKERFILE}"]
+    patterns = [*_ignore_patterns(root, dockerfile), *([f"!{dockerfile}"] if sent else [])]
     for name in PatternMatcher(patterns).walk(os.fspath(root)):
         mode = (root / name).lstat().st_mode
         if stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode):
             yield name  # sockets and the like cannot be sent; docker leaves them out as well
 
 
-def _ignore_patterns(root: Path) -> list[str]:
-    for name in (f"{DOCKERFILE}.dockerignore", ".dockerignore"):
+def _ignore_patterns(root: Path, dockerfile: str) -> list[str]:
+    for name in (f"{dockerfile}.dockerignore", ".dockerignore"):
         file = root / name
         if file.is_file():
             lines = file.read_text(encoding="utf-8-sig", errors="replace").splitlines()
@@ -134,6 +154,13 @@ def _add(tar: tarfile.TarFile, path: Path, name: str) -> None:
             tar.addfile(info, file)
     else:
         tar.addfile(info)
+
+
+def _add_text(tar: tarfile.TarFile, name: str, text: str) -> None:
+    data = text.encode()
+    info = tarfile.TarInfo(name)
+    info.size = len(data)
+    tar.addfile(info, io.BytesIO(data))
 
 
 def _unreadable(root: Path, error: OSError) -> TaskInvalid:

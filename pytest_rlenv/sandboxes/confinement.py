@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pytest_rlenv.errors import Unsupported
+from pytest_rlenv.sandboxes.commands import check_variables
 from pytest_rlenv.sandboxes.protocol import BoxSpec, Capabilities
 
 CAPABILITIES = (
@@ -32,10 +33,20 @@ def check_spec(spec: BoxSpec, capabilities: Capabilities, *, where: str) -> None
 
     Raises:
         Unsupported: naming what is asked for and what there is.
+        BoxUnfit: an environment variable cannot be passed on.
     """
-    if spec.network not in capabilities.network_modes:
+    check_variables(spec.env)
+    modes = {spec.network, *spec.later_networks}
+    for mode in sorted(modes - capabilities.network_modes):
         have = ", ".join(sorted(capabilities.network_modes))
-        raise Unsupported(f"task asks for network mode {spec.network!r}, {where} has {have}")
+        why = capabilities.missing_networks.get(mode)
+        because = f": {why}" if why else ""
+        raise Unsupported(f"task asks for network mode {mode!r}, {where} has {have}{because}")
+    if len(modes) > 1 and not modes <= capabilities.switches_network:
+        raise Unsupported(
+            f"task changes its network between {' and '.join(sorted(modes))}, which {where} cannot do "
+            "in a running box"
+        )
     if spec.cpus is not None and capabilities.cpus is not None and spec.cpus > capabilities.cpus:
         raise Unsupported(f"task asks for {spec.cpus:g} cpus, {where} has {capabilities.cpus:g}")
     if spec.memory_mb is not None and capabilities.memory_mb is not None:

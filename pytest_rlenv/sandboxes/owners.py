@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import secrets
 import subprocess
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+
+NAME_PREFIX = "rlenv-"
+"""What may stand before an owner's name, where others name things too."""
 
 
 @lru_cache(maxsize=1)
@@ -56,3 +62,52 @@ def _output_of(*argv: str) -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.strip() or None
+
+
+@dataclass(frozen=True)
+class Owner:
+    """A process that has boxes, named so that any other process can tell whether it is still there."""
+
+    machine: str
+    boot: str
+    namespace: str
+    pid: int
+    start: str
+
+    @classmethod
+    def me(cls) -> Owner:
+        """Return this process."""
+        pid = os.getpid()
+        return cls(_short(os.uname().nodename), _short(boot_id()), _short(pid_namespace()), pid, _start(pid))
+
+    @classmethod
+    def parse(cls, name: str) -> Owner | None:
+        """Return the owner that a folder or control group is named after, ``None`` if it is not ours."""
+        parts = name.removeprefix(NAME_PREFIX).split("-")
+        if len(parts) < 6 or not parts[3].isdigit():
+            return None
+        return cls(parts[0], parts[1], parts[2], int(parts[3]), parts[4])
+
+    def new_name(self) -> str:
+        """Return a name that nobody else has, with this owner in it."""
+        fields = (self.machine, self.boot, self.namespace, str(self.pid), self.start, secrets.token_hex(4))
+        return "-".join(fields)
+
+    def is_gone(self) -> bool | None:
+        """Return True for a process that has ended; ``None`` for one that cannot be seen from here."""
+        me = Owner.me()
+        if self.machine != me.machine:
+            return None
+        if self.boot != me.boot:
+            return True
+        if self.namespace != me.namespace:
+            return None
+        return _start(self.pid) != self.start
+
+
+def _short(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def _start(pid: int) -> str:
+    return pid_start(pid) or "0"

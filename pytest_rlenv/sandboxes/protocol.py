@@ -6,13 +6,17 @@ refused before it starts, never done weaker in silence.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from pytest_rlenv.disk import MIN_FREE
+
 PUBLIC = "public"
 NO_NETWORK = "no-network"
+ALLOWLIST = "allowlist"
+"""No network but for HTTP and HTTPS to the hosts of a list, through a proxy that the box's variables name."""
 
 DEFAULT_OUTPUT_CAP = 4 * 1024 * 1024
 """Bytes kept of one stream of one command: the first half and the last half of the cap."""
@@ -23,13 +27,59 @@ class Capabilities:
     """What a sandbox can hold. Absent means that a task which asks for it is skipped."""
 
     network_modes: frozenset[str] = frozenset()
+    switches_network: frozenset[str] = frozenset()
+    """The modes between which a running box can be switched; empty if it keeps its first one."""
+    missing_networks: Mapping[str, str] = field(default_factory=dict)
+    """Why a network mode that others have is not there, where there is more to say than that."""
     builds_images: bool = False
+    prepares_ahead: bool = False
+    """Images may be prepared by a thread of their own while boxes run."""
+    services: bool = False
+    """Whether a Compose file's services can be run beside a box."""
     users: bool = False
     gpus: int = 0
     cpus: float | None = None
     """Cores of the machine that runs the boxes; ``None`` where that is not known."""
     memory_mb: int | None = None
     """Memory of the machine that runs the boxes, in MiB; ``None`` where that is not known."""
+
+
+@dataclass(frozen=True)
+class BuildOptions:
+    """How to build from a context, where it is not simply by its ``Dockerfile``.
+
+    Attributes:
+        dockerfile: another file of the context, relative to it.
+        text: the Dockerfile itself; then none is read from the context.
+        args: build arguments.
+        target: the stage to build; empty is the last.
+    """
+
+    dockerfile: str = ""
+    text: str = ""
+    args: tuple[tuple[str, str], ...] = ()
+    target: str = ""
+
+
+LEFT_OUT = Path("/.rlenv-left-out")
+"""A folder of no machine: what a Compose file would mount from it is not mounted."""
+
+
+@dataclass(frozen=True)
+class ComposeSpec:
+    """Services beside a box, as a Compose file describes them.
+
+    Attributes:
+        file: the Compose file; its folder is the project's.
+        root: the folder that nothing of it may leave.
+        env: variables that it is filled in with.
+        main: the service that is the box.
+    """
+
+    file: Path
+    root: Path
+    env: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+    main: str = "main"
 
 
 @dataclass(frozen=True)
@@ -40,11 +90,16 @@ class ImageSpec:
         name: a prebuilt image's reference; then nothing is built.
         context: the build context, with a ``Dockerfile`` in it.
         slug: a readable word for the tag of a built image.
+        options: how it is built.
+        compose: the services to prepare with it; the image is what their box is made from where their file
+            does not say so.
     """
 
     name: str | None = None
     context: Path | None = None
     slug: str = "task"
+    options: BuildOptions = BuildOptions()
+    compose: ComposeSpec | None = None
 
 
 @dataclass(frozen=True)
@@ -55,11 +110,25 @@ class ImageRef:
         name: how people know it: the prebuilt reference or our tag.
         id: the engine's content id, ``sha256:...``.
         built: True when this call built it, False when it was there or pulled.
+        sandbox: what records call the sandbox of boxes on it, where its own name would be wrong.
+        digest: the registry's digest of a prebuilt image, ``sha256:...``, by which anyone can pull it;
+            empty where there is none.
+        services: what the sandbox keeps of the services that it has prepared with it; ``None`` for none.
+        notes: what was left out of these, one line each.
     """
 
     name: str
     id: str
     built: bool = False
+    sandbox: str = ""
+    digest: str = ""
+    services: object | None = field(default=None, compare=False, repr=False)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def pinned(self) -> str:
+        """The name with what it stood for: the registry's digest where there is one, else the engine's id."""
+        return self.name if "@" in self.name else f"{self.name}@{self.digest or self.id}"
 
 
 @dataclass(frozen=True)
@@ -67,44 +136,60 @@ class BoxSpec:
     """How to start a box.
 
     Attributes:
-        network: :data:`PUBLIC` or :data:`NO_NETWORK`.
+        network: :data:`PUBLIC`, :data:`NO_NETWORK` or :data:`ALLOWLIST`.
+        allowed_hosts: what an allowlist allows at first: names, ``*.`` wildcards, addresses and ranges, as
+            :class:`pytest_rlenv.sandboxes.network.hosts.HostList` reads them.
+        later_networks: the modes that :meth:`Box.set_network` will be asked for: a box may need to be made
+            ready for them.
         cpus: cores; ``None`` is no limit.
         memory_mb: MiB; ``None`` is no limit.
         env: variables that every command in the box sees.
         workdir: working directory of every command; ``None`` keeps the image's.
+        start_timeout: seconds that services beside the box have to be up and healthy; ``None`` for those that
+            the sandbox gives them.
         lifetime: seconds after which a forgotten box may be removed by anyone.
         labels: words to find the box by, such as the task's name.
     """
 
     network: str = PUBLIC
+    allowed_hosts: tuple[str, ...] = ()
+    later_networks: frozenset[str] = frozenset()
     cpus: float | None = None
     memory_mb: int | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     workdir: str | None = None
+    start_timeout: float | None = None
     lifetime: float = 24 * 3600.0
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One file or folder to put into a box.
+    """One file, folder or symlink to put into a box.
 
     Attributes:
         path: where, relative to the destination, with ``/`` between parts.
         content: the bytes; ``None`` makes a folder.
         mode: permission bits.
         source: a file on this machine to read instead of ``content``.
+        link: where a symlink points; then there are no bytes.
+        uid, gid: the owner, by number.
+        mtime: seconds since 1970 of a file's last change; fixed, so that equal inputs give equal boxes.
     """
 
     path: str
     content: bytes | None = None
     mode: int = 0o644
     source: Path | None = None
+    link: str | None = None
+    uid: int = 0
+    gid: int = 0
+    mtime: int = 1_000_000_000
 
     @property
     def is_dir(self) -> bool:
         """True for a folder."""
-        return self.content is None and self.source is None
+        return self.content is None and self.source is None and self.link is None
 
 
 @dataclass(frozen=True)
@@ -156,11 +241,16 @@ class Extracted:
         files: how many files were written.
         bytes: how many bytes.
         refused: one line for each member that was left out, with the reason (a link, a device, over a cap).
+        over_cap: True if something was left out for its size or number.
+        entries: what was found, as entries that put it elsewhere as it was: with owners, modes and times,
+            symlinks too, though none was made on this machine. The folder asked for has an empty path.
     """
 
     files: int = 0
     bytes: int = 0
     refused: list[str] = field(default_factory=list)
+    over_cap: bool = False
+    entries: list[Entry] = field(default_factory=list, compare=False)
 
 
 @runtime_checkable
@@ -212,11 +302,41 @@ class Box(Protocol):
         """
         ...
 
-    def get_tree(self, path: str, dest: Path, *, cap: int, max_files: int = 10_000) -> Extracted:
+    def get_tree(
+        self,
+        path: str,
+        dest: Path,
+        *,
+        cap: int,
+        max_files: int = 10_000,
+        skip: Callable[[str], bool] | None = None,
+    ) -> Extracted:
         """Copy the regular files below ``path`` into ``dest``, up to ``cap`` bytes; works when stopped too.
 
-        Links, devices and names that leave ``dest`` are refused and listed. A missing ``path`` is empty.
+        Links, devices and names that leave ``dest`` are refused and listed. A missing ``path`` is empty. What
+        ``skip`` is true for, by its name below ``path``, is left out with all below it, and listed nowhere.
         """
+        ...
+
+    def set_network(self, mode: str, allowed_hosts: Iterable[str] = ()) -> None:
+        """Change what the box may reach, from now on: existing connections that are not allowed are dead.
+
+        Commands started afterwards see the environment variables that go with the mode; what is running
+        already keeps its own.
+
+        Args:
+            mode: the box's own, or one that its :class:`BoxSpec` has announced.
+            allowed_hosts: for an allowlist, as in :class:`BoxSpec`.
+
+        Raises:
+            Unsupported: the box was not made ready for the mode.
+            SandboxFailed: the box is gone, or the change could not be made; it is not to be used any more.
+            ValueError: an allowed host cannot be read.
+        """
+        ...
+
+    def take_denied(self) -> dict[str, int]:
+        """Return what an allowlist has refused since last asked, as ``host:port``, and how often."""
         ...
 
     def quiesce(self) -> None:
@@ -229,6 +349,24 @@ class Box(Protocol):
 
     def destroy(self) -> None:
         """Remove the box; never raises for a box that is gone, and may be called twice."""
+        ...
+
+
+@runtime_checkable
+class BoxWithServices(Box, Protocol):
+    """A box with services beside it: stopping it leaves them up, destroying it takes them along."""
+
+    @property
+    def services(self) -> tuple[str, ...]:
+        """The names of all services; the box itself is ``main``."""
+        ...
+
+    def service(self, name: str) -> Box:
+        """Return the box of a service, which need not have a shell, nor a user's name, nor anything else.
+
+        Raises:
+            SandboxFailed: there is none of that name.
+        """
         ...
 
 
@@ -275,7 +413,11 @@ class Sandbox(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of everything that this process holds; boxes still up are removed."""
+        """Let go of everything that this process holds: boxes still up are removed.
+
+        Threads may be about to start one: such a :meth:`start`, and any later one, raises SandboxFailed and
+        leaves nothing. A call on a box that is removed meanwhile raises too, so that its thread can end.
+        """
         ...
 
 
@@ -288,9 +430,15 @@ class SandboxContext:
         worker: name of this process in the run, ``main`` or ``gw0`` ...
         cache_dir: where locks and caches that outlive the run belong.
         run_dir: folder of this run, shared by its workers.
+        min_free: bytes that must be free where an image goes before it is made; 0 for no such check.
+        notify: told in one line when something makes everybody wait, such as a long pull.
+        allow_unsafe_compose: let Compose files ask for what reaches out of their containers.
     """
 
     session: str
     worker: str
     cache_dir: Path
     run_dir: Path
+    min_free: int = MIN_FREE
+    notify: Callable[[str], None] | None = None
+    allow_unsafe_compose: bool = False

@@ -1,81 +1,203 @@
-"""Every case, through the whole plugin on a real engine, gets the verdict that we owe it."""
+"""Every case, through the whole plugin, gets the verdict that we owe it: the same one in every sandbox.
+
+Tasks that a sandbox cannot run are not run weaker there, but skipped for a reason that is checked as well.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.project import properties, read_junit, verdict_of
+from support.engine import BASE, remove_image, write_context
+from support.project import properties, verdict_of
 
-pytestmark = pytest.mark.docker
+from pytest_rlenv.errors import EngineUnavailable
+from pytest_rlenv.sandboxes.docker.client import shared_engine
+from pytest_rlenv.sandboxes.docker.sandbox import DockerSandbox
+from pytest_rlenv.sandboxes.loading import DOCKER, LOCAL, LOCAL_HOST, create
+from pytest_rlenv.sandboxes.protocol import ImageSpec, SandboxContext
 
 TESTS = Path(__file__).parents[1]
-FOLDERS = {"cases": TESTS / "cases" / "harbor", "verdicts": TESTS.parent / "example_envs" / "verdicts"}
-
-NOT_YET = {
-    "steps-mean": "multi-step",
-    "steps-final": "multi-step",
-    "steps-min-reward": "multi-step",
-    "separate-verifier": "separate verifier",
-    "compose-sidecar": "docker-compose.yaml",
+SETS = {
+    "cases": TESTS / "cases" / "harbor",
+    "verdicts": TESTS.parent / "example_envs" / "verdicts",
+    "quickstart": TESTS.parent / "example_envs" / "quickstart",
+    "terminal-bench": TESTS / "cases" / "terminal_bench",
 }
-"""Cases of what is not run yet: a skip that says so, never a wrong run."""
+HARBOR = ("cases", "verdicts", "quickstart")
+RUNS = {DOCKER: tuple(SETS), LOCAL: HARBOR, LOCAL_HOST: HARBOR}
+"""The sets that are run in each sandbox."""
+
+AGENTS = ("oracle", "nop")
+
+NO_SERVICES = {("cases", "compose-sidecar"): "environment/docker-compose.yaml: this sandbox runs no"}
+NO_IMAGES = {
+    ("cases", "users"): "environment/Dockerfile line 3: RUN chmod 777 /app",
+    ("cases", "workdir-kept"): "environment/Dockerfile line 2: RUN mkdir -p /srv/work",
+    ("cases", "image-entrypoint"): "environment/Dockerfile line 4: RUN chmod +x /entry.sh",
+    ("cases", "entrypoint-dies"): 'environment/Dockerfile line 3: ENTRYPOINT ["/bin/false"]',
+    ("cases", "build-fails"): "environment/Dockerfile line 2: RUN no-such-command",
+    ("cases", "image-missing"): "image 'example.invalid/no-such-image:1'",
+    ("verdicts", "entrypoint-dies"): 'environment/Dockerfile line 5: ENTRYPOINT ["bash", "/entrypoint.sh"]',
+    ("verdicts", "image-missing"): "image 'registry.invalid/no-such-image:1'",
+}
+SKIPPED: dict[str, dict[tuple[str, str], str]] = {
+    DOCKER: {},
+    LOCAL: NO_SERVICES,
+    LOCAL_HOST: NO_SERVICES | NO_IMAGES,
+}
+"""What a sandbox lacks, by the tasks that ask for it and the reason of their skip."""
+
+NOT_NEEDED = (
+    *(f"/usr/share/{name}" for name in ("doc", "info", "locale", "man", "perl5", "zoneinfo")),
+    *("/usr/lib/*/gconv", "/var/cache/*", "/var/lib/dpkg"),
+)
+"""Three of four files of the base image."""
+
+Row = list[Any]
 
 
-def expected_of(folder: Path, agent: str) -> dict[str, list[Any]]:
-    rows = json.loads((folder / "expected.json").read_text())
-    found = {name: row[agent] for name, row in rows.items() if agent in row}
-    return {
-        name: ["skipped", None, [NOT_YET[name]]] if name in NOT_YET else row for name, row in found.items()
-    }
+def rows_of(set_name: str) -> dict[str, dict[str, Row]]:
+    """Return what the tasks of a set are to get, by agent: verdict, reward, words of the text."""
+    folder = SETS[set_name]
+    if (folder / "expected.json").exists():
+        rows: dict[str, dict[str, Row]] = json.loads((folder / "expected.json").read_text())
+        return rows
+    names = sorted(file.parent.name for file in folder.glob("tasks/*/task.toml"))
+    return {name: {"oracle": ["passed", 1.0, []], "nop": ["passed", 0.0, []]} for name in names}
+
+
+def expected_of(sandbox: str, set_name: str, agent: str) -> dict[str, Row]:
+    found = {name: row[agent] for name, row in rows_of(set_name).items() if agent in row}
+    for name in found:
+        if reason := SKIPPED[sandbox].get((set_name, name)):
+            found[name] = ["skipped", None, [reason]]
+    return found
 
 
 CASES = [
-    pytest.param(set_name, agent, name, id=f"{set_name}-{agent}-{name}")
-    for set_name, folder in FOLDERS.items()
-    for agent in ("oracle", "nop")
-    for name in expected_of(folder, agent)
+    pytest.param(
+        *(sandbox, agent, set_name, name),
+        id=f"{sandbox}-{agent}-{set_name}-{name}",
+        marks=() if sandbox == LOCAL_HOST else pytest.mark.docker,
+    )
+    for sandbox, sets in RUNS.items()
+    for agent in AGENTS
+    for set_name in sets
+    for name in expected_of(sandbox, set_name, agent)
 ]
+
+Cases = dict[tuple[str, str], ET.Element]
 
 
 @pytest.fixture(scope="session")
-def junit(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Run a set of cases once per session, and give its JUnit test cases."""
-    runs: dict[tuple[str, str], dict[str, ET.Element]] = {}
-
-    def run(set_name: str, agent: str) -> dict[str, ET.Element]:
-        if (set_name, agent) not in runs:
-            folder = tmp_path_factory.mktemp(f"{set_name}-{agent}")
-            shutil.copytree(FOLDERS[set_name], folder / "env", symlinks=True)
-            command = [sys.executable, "-m", "pytest", "--rlenv", "env", "--agent", agent, "-n4", "-q"]
-            globs = [f"--rlenv-task={name}" for name in expected_of(FOLDERS[set_name], agent)]
-            done = subprocess.run(
-                [*command, *globs, "--junitxml=junit.xml"],
-                cwd=folder,
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            assert (folder / "junit.xml").exists(), done.stdout + done.stderr
-            runs[set_name, agent] = read_junit(folder / "junit.xml")
-        return runs[set_name, agent]
-
-    return run
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where extracted images are kept between the runs."""
+    return tmp_path_factory.mktemp("cache")
 
 
-@pytest.mark.parametrize(("set_name", "agent", "name"), CASES)
-def test_a_case_gets_its_verdict(junit: Any, set_name: str, agent: str, name: str) -> None:
-    outcome, reward, words = expected_of(FOLDERS[set_name], agent)[name]
-    case = junit(set_name, agent)[name]
+@pytest.fixture(scope="session")
+def small_base(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], str]]:
+    """Have the base image without what no task needs: each image on it is extracted as a whole."""
+    folder = tmp_path_factory.mktemp("small-base")
+    sandbox = DockerSandbox(SandboxContext("s", "main", folder / "cache", folder / "run"))
+    made: list[str] = []
+
+    def small_base() -> str:
+        if not made:
+            context = write_context(folder / "context", f"FROM {BASE}\nRUN rm -rf {' '.join(NOT_NEEDED)}")
+            made.append(sandbox.prepare(ImageSpec(context=context, slug="small base")).name)
+        return made[0]
+
+    yield small_base
+    sandbox.close()
+    for name in made:
+        remove_image(shared_engine(), name)
+
+
+def run_all(sandbox: str, agent: str, folder: Path, cache: Path, base: str) -> Cases:
+    """Run all sets of a sandbox in one go, and return the JUnit test cases by set and task."""
+    names: set[str] = set()
+    workers = "-n4" if sandbox == DOCKER else "-n2"  # a container is waited for, most of the time
+    command = [sys.executable, "-m", "pytest", "-q", workers, f"--rlenv-sandbox={sandbox}", "--agent", agent]
+    for set_name in RUNS[sandbox]:
+        shutil.copytree(SETS[set_name], folder / "env" / set_name, symlinks=True)
+        for file in (folder / "env" / set_name).rglob("Dockerfile"):
+            file.write_text(file.read_text().replace(f"FROM {BASE}", f"FROM {base}"))
+        command += ["--rlenv", f"env/{set_name}"]
+        names.update(expected_of(sandbox, set_name, agent))
+    command += [f"--rlenv-task={name}" for name in sorted(names)]
+    done = subprocess.run(
+        [*command, "--junitxml=junit.xml", "-p", "no:cacheprovider"],
+        cwd=folder,
+        env={**os.environ, "RLENV_CACHE": str(cache)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (folder / "junit.xml").exists(), done.stdout + done.stderr
+    return {
+        (case.get("classname", "").rpartition(".")[2], case.get("name", "")): case
+        for case in ET.parse(folder / "junit.xml").getroot().iter("testcase")
+    }
+
+
+@pytest.fixture(scope="session")
+def cases(
+    tmp_path_factory: pytest.TempPathFactory, cache: Path, small_base: Callable[[], str]
+) -> Iterator[Callable[[str, str], Cases]]:
+    """Run an agent in a sandbox, once per session."""
+    runs: dict[tuple[str, str], Cases] = {}
+
+    def cases(sandbox: str, agent: str) -> Cases:
+        if (sandbox, agent) not in runs:
+            folder = tmp_path_factory.mktemp(f"{sandbox}-{agent}")
+            if sandbox != DOCKER:
+                skip_unless_there(sandbox, folder)
+            base = small_base() if sandbox == LOCAL else BASE
+            runs[sandbox, agent] = run_all(sandbox, agent, folder, cache, base)
+        return runs[sandbox, agent]
+
+    yield cases
+    shutil.rmtree(cache)  # whole file systems
+
+
+def skip_unless_there(sandbox: str, folder: Path) -> None:
+    made = create(sandbox, SandboxContext("s", "main", folder / "cache", folder / "run"))
+    try:
+        description = made.describe()
+    except EngineUnavailable as error:
+        pytest.skip(f"no local boxes on this machine: {error}")
+    finally:
+        made.close()
+    if sandbox == LOCAL and "image root file systems" not in description:
+        pytest.skip(f"no images here: {description}")
+
+
+@pytest.mark.parametrize(("sandbox", "agent", "set_name", "name"), CASES)
+def test_a_case_gets_its_verdict(
+    cases: Callable[[str, str], Cases], sandbox: str, agent: str, set_name: str, name: str
+) -> None:
+    outcome, reward, words = expected_of(sandbox, set_name, agent)[name]
+    case = cases(sandbox, agent)[set_name, name]
     verdict, text = verdict_of(case)
     assert verdict == outcome, text
     found = properties(case).get("rlenv.reward")
     assert (None if found is None else float(found)) == reward
     for word in words:
         assert word.lower() in text.lower()
+
+
+@pytest.mark.parametrize("sandbox", SKIPPED)
+def test_reasons_are_those_of_tasks_that_there_are(sandbox: str) -> None:
+    assert {name for _, name in SKIPPED[sandbox]} <= {
+        name for set_name in RUNS[sandbox] for name in rows_of(set_name)
+    }

@@ -97,6 +97,18 @@ CASES = {
     ),
     "logs-are-a-file": Case("passed", solve="rm -rf /logs; echo x >/logs"),
     "logs-are-a-link": Case("passed", solve="rm -rf /logs; ln -s /nowhere /logs"),
+    "agent-logs-are-a-link": Case(
+        "passed",
+        solve="rm -rf /logs/agent; ln -s /etc /logs/agent",
+        test="[ ! -e /etc/oracle.txt ] && " + ONE,
+        note="logs-refused",
+    ),
+    "artifacts-are-a-pipe": Case(
+        "passed",
+        solve="rm -rf /logs/artifacts; mkfifo /logs/artifacts /app/pipe",
+        config='artifacts = ["/app/pipe"]\n' + SCHEMA,
+        note="artifacts-refused",
+    ),
     "tests-are-a-link": Case("passed", solve="mkdir /mine; ln -s /mine /tests", test=FRESH),
     "no-users": Case("passed", solve="rm /etc/passwd /etc/group", test=FRESH),
     "volumes": Case(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -76,8 +77,13 @@ def records(folder: Path) -> dict[str, dict[str, object]]:
     return {record["task"]: record for record in map(json.loads, lines)}
 
 
-@pytest.mark.parametrize("workers", [[], ["-n2"]])
-@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGKILL"])
+@pytest.mark.parametrize(
+    ("workers", "name"),
+    [
+        *itertools.product([[], ["-n2"]], ["SIGINT", "SIGTERM", "SIGKILL"]),
+        *itertools.product([["--rlenv-jobs=3"]], ["SIGINT", "SIGKILL"]),
+    ],
+)
 def test_nothing_is_left(environment: Path, workers: list[str], name: str) -> None:
     process = start(environment, workers)
     wait_for(lambda: (s := session_of(environment)) and len(own_containers(s)) >= 1, "a container")

@@ -25,6 +25,9 @@ def main() -> int:
     parser.add_argument("--agent", choices=("oracle", "nop"), default="oracle")
     parser.add_argument("--task", default="*", help="only tasks whose folder matches this glob")
     parser.add_argument("--at-once", type=int, default=4, metavar="N")
+    parser.add_argument(
+        "--keep", type=Path, metavar="DIR", help="keep Harbor's trials here, and use those that are"
+    )
     parser.add_argument("--all", action="store_true", help="print equal rows too")
     arguments = parser.parse_args()
     rows: list[Row] = []
@@ -33,7 +36,10 @@ def main() -> int:
         if not tasks:
             parser.error(f"{folder} has no folder {arguments.task} with a task.toml")
         with tempfile.TemporaryDirectory(prefix="rlenv-parity-") as scratch:
-            theirs = run_harbor(tasks, arguments.agent, Path(scratch), arguments.at_once)
+            trials = (
+                arguments.keep or Path(scratch)
+            ).resolve() / f"{folder.resolve().name}-{arguments.agent}"
+            theirs = run_harbor(tasks, arguments.agent, trials, arguments.at_once)
             ours = run_ours(folder, tasks, arguments.agent, Path(scratch), arguments.at_once)
         rows += [compare(task.name, arguments.agent, theirs[task.name], ours[task.name]) for task in tasks]
     return report(rows, everything=arguments.all)

@@ -63,6 +63,26 @@ RULES: tuple[Rule, ...] = (
         lambda theirs, ours: theirs.rewards == {} and ours.error in ("RewardMissing", "RewardInvalid"),
     ),
     (
+        "a network policy holds on any engine; Harbor needs an image of a registry for it, and found none",
+        lambda theirs, ours: (
+            "is not supported by EnvironmentType.DOCKER" in theirs.message and not ours.error
+        ),
+    ),
+    (
+        "the same rewards, but which of them counts is not said: an error that asks; Harbor averages each",
+        lambda theirs, ours: theirs.rewards == ours.rewards and "reward_key" in ours.message,
+    ),
+    (
+        "a step without a reward is an error that names it; Harbor takes the mean of the others",
+        lambda theirs, ours: (
+            None in theirs.steps.values() and theirs.steps == ours.steps and ours.message.startswith("step ")
+        ),
+    ),
+    (
+        "of several rewards none is called reward, so one has to be chosen; Harbor judges nothing",
+        lambda theirs, ours: theirs.rewards == ours.rewards and ours.message.startswith("several rewards"),
+    ),
+    (
         "a link is not followed to a reward",
         lambda theirs, ours: ours.error == "RewardInvalid" and "link" in ours.message,
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -37,18 +38,21 @@ class Outcome:
     notes: tuple[str, ...] = ()
 
 
-def run_harbor(tasks: Sequence[Path], agent: str, scratch: Path, at_once: int) -> dict[str, Outcome]:
+def run_harbor(tasks: Sequence[Path], agent: str, trials: Path, at_once: int) -> dict[str, Outcome]:
     """Run each task in a Harbor process of its own, as one bad task ends a whole job of Harbor's."""
     setup = subprocess.run(["bash", "scripts/setup_harbor.sh"], cwd=ROOT, stdout=subprocess.PIPE, check=True)
     harbor = Path(setup.stdout.decode().strip())
     with ThreadPoolExecutor(at_once) as pool:
-        found = pool.map(lambda task: _run_one(harbor, task, agent, scratch / "harbor" / task.name), tasks)
+        found = pool.map(lambda task: _run_one(harbor, task, agent, trials / task.name), tasks)
     return {task.name: outcome for task, outcome in zip(tasks, found, strict=True)}
 
 
 def _run_one(harbor: Path, task: Path, agent: str, jobs: Path) -> Outcome:
+    output = jobs / "output.txt"
+    if output.exists():
+        return _outcome_of(jobs, output.read_text(encoding="utf-8"))
     command = [str(harbor / "bin/harbor"), "run", "--path", str(task.resolve()), "--agent", agent]
-    command += ["--jobs-dir", str(jobs), "-n", "1", "--quiet"]
+    command += ["--jobs-dir", str(jobs), "-n", "1", "--quiet", "--yes"]
     env = os.environ | {
         "DOCKER_CONFIG": str(harbor / "docker"),
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # without a network it would wait for these
@@ -66,12 +70,17 @@ def _run_one(harbor: Path, task: Path, agent: str, jobs: Path) -> Outcome:
         )
     except subprocess.TimeoutExpired:
         return Outcome(error="Timeout", message=f"Harbor did not end within {LIMIT:.0f} s")
+    jobs.mkdir(parents=True, exist_ok=True)
+    output.write_text(done.stdout + done.stderr, encoding="utf-8")
+    return _outcome_of(jobs, output.read_text(encoding="utf-8"))
+
+
+def _outcome_of(jobs: Path, output: str) -> Outcome:
     files = list(jobs.glob("*/*/result.json"))
     if not files:
-        lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
-        return Outcome(
-            error="NoTrial", message=lines[-1].strip() if lines else f"exit code {done.returncode}"
-        )
+        lines = [line.strip(" │") for line in output.splitlines() if line.strip(" │╭╰╮╯─")]
+        named = [line for line in lines if re.match(r"\w+(Error|Exception): ", line)]
+        return Outcome(error="NoTrial", message=(named or lines or ["it printed nothing"])[-1])
     return _harbor_outcome(json.loads(files[0].read_text(encoding="utf-8")))
 
 

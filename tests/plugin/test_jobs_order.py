@@ -9,12 +9,21 @@ from support.meetings import PASSES, begun
 from support.project import Project, outcomes
 
 
-def test_the_longest_of_last_time_begins_first(project: Project) -> None:
-    project.tasks(**dict.fromkeys("abcd", PASSES), z=f"# scripted: sleep=0.3\n{PASSES}")
-    project.demo("--rlenv-jobs=2", "--rlenv-output=first")
-    assert outcomes(project.demo("--rlenv-jobs=2", "--rlenv-output=second")) == {"passed": 5}
-    stored = (project.path / "second" / "results.jsonl").read_text().splitlines()
-    assert "z" in begun([json.loads(line) for line in stored])[:3]
+@pytest.fixture
+def timed(project: Project) -> Project:
+    """Five tasks, of which the last by name took the longest when they last ran."""
+    project.tasks(**dict.fromkeys("abcdz", PASSES))
+    stored = project.path / ".pytest_cache" / "v" / "rlenv" / "seconds"
+    stored.parent.mkdir(parents=True)
+    stored.write_text(
+        json.dumps({f"rlenv:envs/demo::{task}": 1.0 for task in "abcd"} | {"rlenv:envs/demo::z": 900.0})
+    )
+    return project
+
+
+def test_the_longest_of_last_time_begins_first(timed: Project) -> None:
+    assert outcomes(timed.demo("--rlenv-jobs=2")) == {"passed": 5}
+    assert "z" in begun(timed.records())[:3]
 
 
 @pytest.mark.parametrize("how", ["--rlenv-jobs=2", "-n1"])
@@ -26,9 +35,6 @@ def test_what_allows_itself_the_longest_begins_first(project: Project, how: str)
     assert "z" in begun(project.records())[: 3 if "jobs" in how else 1]
 
 
-def test_an_order_of_the_users_is_kept(project: Project) -> None:
-    project.tasks(**dict.fromkeys("abcd", PASSES), z=f"# scripted: sleep=0.3\n{PASSES}")
-    project.demo("--rlenv-jobs=2", "--rlenv-output=first")
-    project.demo("--rlenv-jobs=2", "--rlenv-output=second", "--ff")
-    stored = (project.path / "second" / "results.jsonl").read_text().splitlines()
-    assert "z" not in begun([json.loads(line) for line in stored])[:3]
+def test_an_order_of_the_users_is_kept(timed: Project) -> None:
+    timed.demo("--rlenv-jobs=2", "--ff")
+    assert "z" not in begun(timed.records())[:3]

@@ -144,9 +144,12 @@ def test_a_killed_controller_leaves_what_it_had(project: Project) -> None:
 
 
 def test_the_longest_of_last_time_comes_first(project: Project) -> None:
-    project.tasks(**dict.fromkeys("abcdef", "# scripted: reward=1"))
-    project.task("z", test="# scripted: sleep=0.5\n# scripted: reward=1")
+    project.tasks(**dict.fromkeys("abcdefz", "# scripted: reward=1"))
     project.demo("-n1", "--rlenv-output=first")
+    stored = project.path / ".pytest_cache" / "v" / "rlenv" / "seconds"
+    seconds = json.loads(stored.read_text())
+    assert set(seconds) == {f"rlenv:envs/demo::{task}" for task in "abcdefz"}
+    stored.write_text(json.dumps(seconds | {"rlenv:envs/demo::z": 900.0}))
     assert outcomes(project.demo("-n1", "--rlenv-output=second")) == {"passed": 7}
     order = [
         json.loads(line)["task"]

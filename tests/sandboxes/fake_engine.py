@@ -49,6 +49,8 @@ class FakeEngine:
         self.answer("GET .*/version$", Answer(VERSION))
         self.answer("GET .*/info$", Answer(INFO))
         self.answer("GET .*/_ping$", Answer("OK"))
+        self.answer("GET .*/networks", Answer([]))
+        self.answer("GET .*/volumes", Answer({"Volumes": []}))
 
     def answer(self, route: str, *answers: Answer) -> None:
         """Answer a route with each of ``answers`` in turn, and the last one from then on."""

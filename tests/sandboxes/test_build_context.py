@@ -11,6 +11,7 @@ import pytest
 
 from pytest_rlenv.errors import Stage, TaskInvalid
 from pytest_rlenv.sandboxes.build_context import BuildContext
+from pytest_rlenv.sandboxes.protocol import BuildOptions
 
 
 @pytest.fixture
@@ -29,9 +30,9 @@ def folder(tmp_path: Path) -> Path:
     return root
 
 
-def sent(root: Path) -> dict[str, tarfile.TarInfo]:
+def sent(root: Path, options: BuildOptions | None = None) -> dict[str, tarfile.TarInfo]:
     file = io.BytesIO()
-    BuildContext.read(root).write_to(file)
+    BuildContext.read(root, options or BuildOptions()).write_to(file)
     packed = gzip.decompress(file.getvalue())
     with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
         return {member.name: member for member in tar}
@@ -55,6 +56,23 @@ def test_ignored_files_are_not_sent(ignore: str, gone: set[str], name: str, fold
     everything = set(sent(folder))
     (folder / name).write_text(ignore)
     assert everything - set(sent(folder)) == gone
+
+
+def test_another_dockerfile_is_sent_with_its_own_ignore_file(folder: Path) -> None:
+    (folder / "app" / "Other").write_text("FROM other")
+    (folder / "app" / "Other.dockerignore").write_text("*.env\napp/Other")
+    context = BuildContext.read(folder, BuildOptions(dockerfile="app/Other"))
+    assert (context.dockerfile, context.dockerfile_name) == ("FROM other", "app/Other")
+    assert "app/Other" in context.paths
+    assert "secret.env" not in context.paths
+
+
+def test_a_dockerfile_may_come_as_a_text(folder: Path) -> None:
+    (folder / "Dockerfile").unlink()
+    options = BuildOptions(text="FROM text")
+    context = BuildContext.read(folder, options)
+    assert context.dockerfile == "FROM text"
+    assert sent(folder, options)[context.dockerfile_name].size == len("FROM text")
 
 
 def test_the_dockerfiles_own_ignore_file_wins(folder: Path) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from pytest_rlenv.errors import BuildFailed, DiskFull, ImageUnavailable, SandboxFailed
-from pytest_rlenv.sandboxes.docker.builderrors import build_error, image_unavailable, is_transient
+from pytest_rlenv.sandboxes.docker.builderrors import build_error, is_transient
 from pytest_rlenv.sandboxes.docker.builds import Built
 from pytest_rlenv.sandboxes.docker.progress import Progress
+from pytest_rlenv.sandboxes.docker.registries import image_unavailable, may_pass
 
 NO_DNS = (
     'failed to do request: Head "https://registry-1.docker.io/v2/library/nope/manifests/1": '
@@ -132,6 +135,10 @@ def test_transient(log: str, transient: bool) -> None:
     [
         (DENIED, "docker login"),
         ("unauthorized: authentication required", "docker login"),
+        ("no basic auth credentials", "docker login"),
+        ("received unexpected HTTP status: 403 Forbidden", "docker login"),
+        ("received unexpected HTTP status: 429 Too Many Requests", "rate limit"),
+        (f"manifest for some/image@sha256:{'429' * 21}a not found", "spelled right"),
         ("manifest for debian:nope not found: manifest unknown: manifest unknown", "spelled right"),
         ("toomanyrequests: You have reached your pull rate limit.", "rate limit"),
         (NO_DNS, "cannot reach the registry"),
@@ -145,3 +152,28 @@ def test_image_unavailable(reason: str, hint: str) -> None:
     error = image_unavailable("some/image:1", reason)
     assert "'some/image:1'" in error.message
     assert hint in error.hint
+
+
+@pytest.mark.parametrize(
+    ("reason", "worth"),
+    [
+        ("toomanyrequests: You have reached your pull rate limit.", True),
+        ("received unexpected HTTP status: 429 Too Many Requests", True),
+        ("received unexpected HTTP status: 503 Service Unavailable", True),
+        ("net/http: TLS handshake timeout", True),
+        ("read tcp 10.0.0.1:4->10.0.0.2:443: read: connection reset by peer", True),
+        ("unauthorized: authentication required", False),
+        (f"manifest for some/image@sha256:{'5034290' * 9}a not found: manifest unknown", False),
+        (NO_DNS, False),
+    ],
+)
+def test_refusals_that_may_pass(reason: str, worth: bool) -> None:
+    assert may_pass(reason) is worth
+
+
+def test_a_step_that_fills_something_smaller_than_the_disk_is_the_dockerfiles() -> None:
+    built = failed("[2/2] RUN dd of=/dev/shm/x", "exit code: 1", "dd: /dev/shm/x: No space left on device")
+    assert isinstance(build_error(built, "x", ""), DiskFull)
+    error = build_error(built, "x", "", roomy=Path("/var/lib/docker"))
+    assert isinstance(error, BuildFailed)
+    assert "/var/lib/docker, where images are, is not full" in error.hint

@@ -39,6 +39,25 @@ def test_base_images(text: str, images: list[str]) -> None:
     assert base_images(text) == images
 
 
+STAGES = "ARG TAG=1\nARG OTHER\nFROM a:$TAG AS one\nFROM b:$OTHER AS Two\nFROM c\n"
+
+
+@pytest.mark.parametrize(
+    ("args", "target", "images"),
+    [
+        ({}, "", ["c"]),
+        ({}, "one", ["a:1"]),
+        ({}, "0", ["a:1"]),
+        ({"TAG": "2"}, "one", ["a:2"]),
+        ({}, "two", []),
+        ({"OTHER": "x", "NOT_DECLARED": "y"}, "TWO", ["b:x"]),
+        ({}, "nowhere", ["c"]),
+    ],
+)
+def test_base_images_of_a_stage_with_arguments(args: dict[str, str], target: str, images: list[str]) -> None:
+    assert base_images(STAGES, args.items(), target) == images
+
+
 @pytest.mark.parametrize(
     ("text", "feature"),
     [

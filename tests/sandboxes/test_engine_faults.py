@@ -257,10 +257,15 @@ def test_sweeps_ask_for_our_labels_only(fake: FakeEngine, engine: Engine) -> Non
         container("foreign", rlenv_deadline="1"),
     ]
     fake.answer("GET .*/containers/json", Answer(found))
+    fake.answer("GET .*/networks", Answer([{**each, "Name": each["Id"]} for each in found]))
+    fake.answer("GET .*/volumes", Answer({"Volumes": [{**each, "Name": each["Id"]} for each in found]}))
     assert sweep_stale(engine=engine) == 1
-    removed = [request for request in fake.requests if request.startswith("DELETE")]
-    assert [request.split("/")[-1].split("?")[0] for request in removed] == ["late"]
-    listing = [request for request in fake.requests if "/containers/json" in request]
+    removed = [request.partition("?")[0] for request in fake.requests if request.startswith("DELETE")]
+    assert [request.split("/")[-2:] for request in removed] == [
+        [kind, "late"] for kind in ("containers", "networks", "volumes")
+    ]
+    listing = [request for request in fake.requests if "filters" in request]
+    assert len(listing) == 3
     assert all("rlenv%3D1" in request for request in listing)
 
 

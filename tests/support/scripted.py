@@ -3,7 +3,12 @@
     # scripted: touch=/app/answer      (write a file)
     # scripted: reward=0.4             (write reward.txt)
     # scripted: reward-if=/app/answer  (1 if the file is there, else 0)
+    # scripted: write=/app/answer text (write a file with a text)
+    # scripted: reward-unless=/app/x   (0 if the file is there, else 1)
+    # scripted: denied=host:443        (be refused by the box's allowlist)
     # scripted: print=text  exit=3  sleep=0.5  hang  kill-worker  count=/tmp/file
+    # scripted: meet=/tmp/file 2       (wait until 2 scripts have come here)
+    # scripted: peak=/tmp/file         (note how many boxes are up)
 
 It obeys the sandbox protocol to the letter, so that the plugin cannot tell; what touches the world is tested
 with a real engine elsewhere.
@@ -15,9 +20,12 @@ import itertools
 import os
 import re
 import signal
+import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from pytest_rlenv.errors import BuildFailed, SandboxFailed
 from pytest_rlenv.sandboxes.protocol import (
@@ -36,7 +44,18 @@ from pytest_rlenv.sandboxes.protocol import (
 )
 
 DIRECTIVE = re.compile(r"^# scripted: (?P<name>[\w-]+)(?:=(?P<value>.*))?$", re.MULTILINE)
+MEETING_LIMIT = 15.0
+WORKDIR = "/app"
 _numbers = itertools.count(1)
+
+
+class Ran(NamedTuple):
+    """A command that was run in a box."""
+
+    argv: tuple[str, ...]
+    user: str | int | None
+    env: dict[str, str]
+    timeout: float | None
 
 
 class ScriptedBox:
@@ -47,10 +66,16 @@ class ScriptedBox:
         self.mark = up / self.id
         self.mark.parent.mkdir(parents=True, exist_ok=True)
         self.mark.touch()
+        self.gone = threading.Event()
+        self.ran: list[Ran] = []
+        self.networks: list[tuple[str, tuple[str, ...], int]] = []
+        """Each change of network, and how many commands had been run before it."""
+        self.denied: dict[str, int] = {}
 
     def put(self, entries: Iterable[Entry], dest: str = "/") -> None:
         for entry in entries:
-            self.files[f"{dest.rstrip('/')}/{entry.path}"] = entry
+            name = f"/{dest}/{entry.path}".rstrip("/")
+            self.files["/" + "/".join(part for part in name.split("/") if part)] = entry
 
     def run(
         self,
@@ -64,42 +89,99 @@ class ScriptedBox:
     ) -> Completed:
         if not self.running:
             raise SandboxFailed("the box is stopped")
-        if "rm -rf" in argv[-1]:
-            self._remove(argv[-1].split()[2:])
+        self.ran.append(Ran(tuple(argv), user, dict(env or {}), timeout))
+        if argv[0] == "pwd":
+            return Completed(0, stdout=WORKDIR.encode() + b"\n")
+        if argv[0] == "chmod":
             return Completed(0)
+        if argv[0] == "rm" or "rm -rf" in " ".join(argv):
+            self._remove([word for word in " ".join(argv).split() if word.startswith("/")])
+            return Completed(0)
+        if "# scripted:" in argv[-1]:
+            return self._act(argv[-1], timeout)
         script = self.files.get(argv[-1])
         if script is None:
             return Completed(127, output=f"{argv[-1]}: not found\n".encode())
         return self._act(self._text(script), timeout)
 
+    def set_network(self, mode: str, allowed_hosts: Iterable[str] = ()) -> None:
+        if not self.running:
+            raise SandboxFailed("the box is stopped")
+        self.networks.append((mode, tuple(allowed_hosts), len(self.ran)))
+
+    def take_denied(self) -> dict[str, int]:
+        denied, self.denied = self.denied, {}
+        return denied
+
     def stat(self, path: str) -> Stat | None:
         if path in self.files:
             entry = self.files[path]
-            return Stat("directory" if entry.is_dir else "file", len(entry.content or b""), entry.mode)
+            if entry.link is not None:
+                return Stat("symlink", 0, 0o777, entry.link)
+            size = entry.source.stat().st_size if entry.source else len(entry.content or b"")
+            return Stat("directory" if entry.is_dir else "file", size, entry.mode)
         below = any(name.startswith(path + "/") for name in self.files)
         return Stat("directory", 0, 0o755) if below else None
 
     def get(self, path: str, *, cap: int) -> bytes:
-        return self.files[path].content or b""
+        return self._text(self.files[path]).encode()
 
-    def get_tree(self, path: str, dest: Path, *, cap: int, max_files: int = 10_000) -> Extracted:
+    def get_tree(
+        self,
+        path: str,
+        dest: Path,
+        *,
+        cap: int,
+        max_files: int = 10_000,
+        skip: Callable[[str], bool] | None = None,
+    ) -> Extracted:
         done = Extracted()
-        for name, entry in self.files.items():
-            if name.startswith(path + "/") and not entry.is_dir:
-                target = dest / name[len(path) + 1 :]
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(self._text(entry).encode())
-                done.files += 1
+        dest.mkdir(parents=True, exist_ok=True)
+        if path not in self.files and self.stat(path) is not None:
+            done.entries.append(Entry(""))
+        for name, entry in list(self.files.items()):
+            below = name.removeprefix(path).lstrip("/") if name.startswith(path + "/") else ""
+            if name == path and not entry.is_dir:
+                below = name.rpartition("/")[2]
+            if name == path and entry.is_dir:
+                done.entries.append(replace(entry, path=""))
+            parents = ["/".join(below.split("/")[:n]) for n in range(1, below.count("/") + 2)]
+            if not below or (skip and any(map(skip, parents))):
+                continue
+            if entry.link is not None:
+                done.refused.append(f"{below}: a link to {entry.link}")
+                done.entries.append(replace(entry, path=below))
+            elif entry.is_dir:
+                (dest / below).mkdir(parents=True, exist_ok=True)
+                done.entries.append(replace(entry, path=below))
+            else:
+                self._extract(done, entry, dest, below, cap, max_files)
         return done
 
+    def _extract(
+        self, done: Extracted, entry: Entry, dest: Path, below: str, cap: int, max_files: int
+    ) -> None:
+        data = self._text(entry).encode()
+        if done.files >= max_files or done.bytes + len(data) > cap:
+            done.over_cap = True
+            done.refused.append(f"{below}: over the cap")
+            return
+        target = dest / below
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(data)
+        done.files += 1
+        done.bytes += len(data)
+        done.entries.append(replace(entry, path=below, content=None, source=target))
+
     def quiesce(self) -> None:
-        pass
+        self.ran.append(Ran(("quiesce",), None, {}, None))
 
     def stop(self) -> None:
         self.running = False
 
     def destroy(self) -> None:
         self.running = False
+        self.gone.set()
         self.mark.unlink(missing_ok=True)
 
     def _remove(self, paths: Sequence[str]) -> None:
@@ -118,6 +200,11 @@ class ScriptedBox:
             name, value = match["name"], match["value"] or ""
             if name == "touch":
                 self.files[value] = Entry(value, b"")
+            elif name == "write":
+                path, _, content = value.partition(" ")
+                self.files[path] = Entry(path, content.encode())
+            elif name == "reward-unless":
+                self._write_reward("0" if value in self.files else "1")
             elif name == "reward":
                 self._write_reward(value)
             elif name == "json":
@@ -126,18 +213,23 @@ class ScriptedBox:
                 self._write_reward("1" if value in self.files else "0")
             elif name == "print":
                 output += value + "\n"
+            elif name == "denied":
+                self.denied[value] = self.denied.get(value, 0) + 1
             elif name == "exit":
                 exit_code = int(value)
             elif name == "sleep":
-                time.sleep(float(value))
+                self._pause(float(value))
             elif name == "hang":
-                time.sleep(timeout or 600)
+                self._pause(timeout or 600)
                 return Completed(None, output=output.encode(), timed_out=True)
             elif name == "kill-worker":
                 os.kill(os.getpid(), signal.SIGKILL)
             elif name == "count":
-                with Path(value).open("a") as file:
-                    file.write("x\n")
+                _append(Path(value), "x")
+            elif name == "peak":
+                _append(Path(value), str(len(list(self.mark.parent.iterdir()))))
+            elif name == "meet":
+                self._meet(*value.split())
             else:
                 raise ValueError(f"unknown directive {name}")
         return Completed(
@@ -147,6 +239,18 @@ class ScriptedBox:
             output_bytes=len(output),
             seconds=time.monotonic() - begin,
         )
+
+    def _pause(self, seconds: float) -> None:
+        if self.gone.wait(seconds):
+            raise SandboxFailed("the box was destroyed meanwhile")
+
+    def _meet(self, place: str, number: str) -> None:
+        _append(Path(place), "x")
+        give_up = time.monotonic() + MEETING_LIMIT
+        while len(Path(place).read_text().splitlines()) < int(number):
+            self._pause(0.01)
+            if time.monotonic() > give_up:
+                raise SandboxFailed(f"fewer than {number} have come to {place}")
 
     def _write_reward(self, value: str) -> None:
         self.files["/logs/verifier/reward.txt"] = Entry("reward.txt", value.encode())
@@ -160,7 +264,11 @@ class ScriptedSandbox:
 
     def __init__(self, context: SandboxContext) -> None:
         self.context = context
+        self.started: list[tuple[ImageRef, BoxSpec]] = []
         self.up = Path(os.environ.get("SCRIPTED_DIR", context.run_dir)) / "up"
+        self.boxes: list[ScriptedBox] = []
+        self.closed = False
+        self.lock = threading.Lock()
 
     def describe(self) -> str:
         return "scripted 1"
@@ -174,9 +282,22 @@ class ScriptedSandbox:
         return ImageRef(image.name or f"rlenv/{image.slug}", "sha256:0")
 
     def start(self, image: ImageRef, spec: BoxSpec, entries: Iterable[Entry] = ()) -> ScriptedBox:
-        box = ScriptedBox(self.up)
+        with self.lock:
+            if self.closed:
+                raise SandboxFailed("the sandbox was closed")
+            box = ScriptedBox(self.up)
+            self.boxes.append(box)
+            self.started.append((image, spec))
         box.put(entries)
         return box
 
     def close(self) -> None:
-        pass
+        with self.lock:
+            self.closed = True
+        for box in self.boxes:
+            box.destroy()
+
+
+def _append(file: Path, line: str) -> None:
+    with file.open("a") as opened:
+        opened.write(f"{line}\n")

@@ -13,7 +13,7 @@ from pytest_rlenv.agents.outcomes import check_outcome, check_prepared, clean_us
 from pytest_rlenv.agents.protocol import Agent, AgentContext, AgentOutcome, AgentStopped, AgentTimedOut
 from pytest_rlenv.agents.running import GRACE, Escaped, LeftBehind, call_within
 from pytest_rlenv.errors import AgentFailed, RlenvError, Stage, StageTimeout, Unsupported
-from pytest_rlenv.rollout import CommandRecord, Rollout
+from pytest_rlenv.rollout import CommandRecord, StepRecord
 from pytest_rlenv.sandboxes.protocol import Box, Completed
 from pytest_rlenv.text import clean, text_of
 from pytest_rlenv.verdict import number
@@ -50,7 +50,7 @@ def prepare_agent(agent: Agent, context: AgentContext, box: Box, limit: float | 
     check_prepared(returned, agent.name)
 
 
-def run_agent(agent: Agent, context: AgentContext, box: Box, rollout: Rollout, limit: float | None) -> None:
+def run_agent(agent: Agent, context: AgentContext, box: Box, record: StepRecord, limit: float | None) -> None:
     """Let the agent act, and write how it ended into the record.
 
     A timed-out agent is dead, with everything that it started, when this returns.
@@ -65,13 +65,13 @@ def run_agent(agent: Agent, context: AgentContext, box: Box, rollout: Rollout, l
     except (AgentTimedOut, LeftBehind) as late:
         context.box.revoke()
         box.quiesce()
-        rollout.note("agent-timeout", f"the agent ran out of time ({number(limit or 0)} s) and was killed")
+        record.note("agent-timeout", f"the agent ran out of time ({number(limit or 0)} s) and was killed")
         completed = getattr(late, "completed", None)
-        rollout.agent_command = (
+        record.agent_command = (
             record_of(completed) if isinstance(completed, Completed) else CommandRecord(timed_out=True)
         )
     except AgentStopped as stop:
-        rollout.note("agent-stopped", f"the agent stopped: {text_of(getattr(stop, 'reason', stop))}")
+        record.note("agent-stopped", f"the agent stopped: {text_of(getattr(stop, 'reason', stop))}")
     except RlenvError:
         raise
     except Unsupported as lack:
@@ -81,7 +81,7 @@ def run_agent(agent: Agent, context: AgentContext, box: Box, rollout: Rollout, l
     except Exception as error:
         raise _broke(agent, error, Stage.AGENT) from error
     else:
-        _write_outcome(check_outcome(outcome, agent.name), rollout)
+        _write_outcome(check_outcome(outcome, agent.name), record)
     finally:
         context.box.revoke()
 
@@ -96,27 +96,27 @@ def record_of(completed: Completed) -> CommandRecord:
     )
 
 
-def note_memory(completed: Completed, who: str, rollout: Rollout) -> None:
+def note_memory(completed: Completed, who: str, record: StepRecord) -> None:
     """Note that the box ran out of memory, which an exit code hides as often as it shows it."""
     if completed.oom_killed:
-        rollout.note("out-of-memory", f"a process was killed for lack of memory while the {who} ran")
+        record.note("out-of-memory", f"a process was killed for lack of memory while the {who} ran")
 
 
-def _write_outcome(outcome: AgentOutcome | None, rollout: Rollout) -> None:
+def _write_outcome(outcome: AgentOutcome | None, record: StepRecord) -> None:
     if outcome is None:
         return
-    rollout.usage, changed = clean_usage(outcome.usage)
+    record.usage, changed = clean_usage(outcome.usage)
     if changed:
         more = f" and {len(changed) - SHOWN_PLACES} more" if len(changed) > SHOWN_PLACES else ""
         shown = ", ".join(changed[:SHOWN_PLACES])
-        rollout.note("usage-cleaned", f"not plain JSON in the agent's usage, kept as text: {shown}{more}")
+        record.note("usage-cleaned", f"not plain JSON in the agent's usage, kept as text: {shown}{more}")
     if outcome.completed is not None:
-        rollout.agent_command = record_of(outcome.completed)
-        note_memory(outcome.completed, "agent", rollout)
+        record.agent_command = record_of(outcome.completed)
+        note_memory(outcome.completed, "agent", record)
     elif outcome.exit_code is not None:
-        rollout.agent_command = CommandRecord(exit_code=int(outcome.exit_code))
+        record.agent_command = CommandRecord(exit_code=int(outcome.exit_code))
     if outcome.exit_code:
-        rollout.note("agent-exit", f"the agent exited {outcome.exit_code}")
+        record.note("agent-exit", f"the agent exited {outcome.exit_code}")
 
 
 def _own_frames(error: BaseException) -> TracebackType | None:

@@ -9,6 +9,8 @@ from typing import Any
 
 from pydantic import BaseModel, Field, field_validator, model_validator
 
+from pytest_rlenv.frameworks.harbor.limits import CheckLimit
+
 MAIN_SERVICE = "main"
 _SERVICE = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]*")
 _ABSOLUTE = re.compile(r"/|[A-Za-z]:[/\\]")
@@ -79,8 +81,13 @@ class CollectHook(BaseModel):
 
     command: str
     service: str = MAIN_SERVICE
-    timeout_sec: float = 60.0
+    timeout_sec: CheckLimit = 60.0
     user: str | int | None = None
+
+    @property
+    def limit(self) -> float | None:
+        """Seconds that it may take; Harbor drops the fraction and takes 0 as no limit."""
+        return float(int(self.timeout_sec)) or None
 
     @field_validator("service")
     @classmethod

@@ -6,6 +6,7 @@ Stricter than Harbor in one point only: numbers with which Harbor's behaviour is
 
 from __future__ import annotations
 
+import math
 import re
 from enum import Enum
 from pathlib import Path
@@ -127,6 +128,14 @@ class StepConfig(BaseModel):
     @classmethod
     def _check_name(cls, value: str) -> str:
         return check_step_name(value)
+
+    @field_validator("min_reward")
+    @classmethod
+    def _check_min_reward(cls, value: float | dict[str, float] | None) -> float | dict[str, float] | None:
+        for least in value.values() if isinstance(value, dict) else [value or 0.0]:
+            if math.isnan(least):
+                raise ValueError("expected a number")
+        return value
 
 
 class StepRewards(str, Enum):

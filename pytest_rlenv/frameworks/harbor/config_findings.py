@@ -178,7 +178,9 @@ def _assigned(value: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    """Return a TOML value in short, all of it printable."""
+    """Return a TOML or YAML value in short, all of it printable."""
+    if value is None:
+        return "null"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):

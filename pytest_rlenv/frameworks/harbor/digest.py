@@ -22,11 +22,12 @@ _LITTER = ("__pycache__/", "*.pyc", ".DS_Store", "*.swp", "*.swo", "*~")
 _CHUNK = 1024 * 1024
 
 
-def task_digest(root: Path) -> str:
+def task_digest(root: Path, *, whole: bool = False) -> str:
     """Return ``sha256:`` and 64 hexadecimal digits.
 
     Args:
         root: the task's folder.
+        whole: take all files in it but git's own, not only those that make a Harbor task.
 
     Raises:
         TaskInvalid: a file cannot be read.
@@ -34,7 +35,7 @@ def task_digest(root: Path) -> str:
     root = root.resolve()
     rules = _gitignore(root)
     digest = hashlib.sha256()
-    for name in sorted(_names(root)):
+    for name in sorted(_all_names(root) if whole else _names(root)):
         if not rules.ignored_in_digest(name):
             line = f"{name}\0{_file_digest(root, root / name)}\n"
             digest.update(line.encode("utf-8", "surrogateescape"))
@@ -46,6 +47,13 @@ def _names(root: Path) -> Iterator[str]:
     ignore = HarborIgnore(root)
     for folder in _FOLDERS:
         yield from (path.relative_to(root).as_posix() for path in _below(root / folder, ignore))
+
+
+def _all_names(root: Path) -> Iterator[str]:
+    for path in _below(root, HarborIgnore(root)):
+        name = path.relative_to(root)
+        if name.parts[0] != ".git":
+            yield name.as_posix()
 
 
 def _below(folder: Path, ignore: HarborIgnore) -> Iterator[Path]:

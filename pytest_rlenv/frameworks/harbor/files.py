@@ -156,6 +156,7 @@ def _task_file(path: str, name: str, real: Path) -> TaskFile:
             f"{name}: a git-lfs pointer, not the file itself",
             hint="Run `git lfs pull` in the environment's repository, or download its files again.",
         )
+    wrong = carriage_returns(name, head)
     runs = head.startswith(b"#!") or path.endswith(".sh") or bool(status.st_mode & _EXEC_BITS)
     return TaskFile(
         path,
@@ -163,12 +164,20 @@ def _task_file(path: str, name: str, real: Path) -> TaskFile:
         real,
         size=status.st_size,
         mode=0o755 if runs else 0o644,
-        warning=_shebang_warning(name, head),
+        warning=f"{name}: {wrong}" if wrong else "",
     )
 
 
-def _shebang_warning(name: str, head: bytes) -> str:
+def carriage_returns(name: str, head: bytes) -> str:
+    """Return what is wrong with a script whose lines end in CR LF; empty if they do not.
+
+    Args:
+        name: the file's name.
+        head: its first bytes.
+    """
     first = head.partition(b"\n")[0]
-    if not (first.startswith(b"#!") and first.endswith(b"\r")):
-        return ""
-    return f"{name}: its lines end in CR LF, so the system finds no interpreter for it; save it with LF"
+    if first.startswith(b"#!") and first.endswith(b"\r"):
+        return "its lines end in CR LF, so the system finds no interpreter for it; save it with LF"
+    if name.endswith(".sh") and b"\r\n" in head:
+        return "its lines end in CR LF, which the shell takes for part of each command; save it with LF"
+    return ""

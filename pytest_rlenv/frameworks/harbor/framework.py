@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pytest_rlenv.frameworks.context import RolloutContext
+from pytest_rlenv.frameworks.harbor.images import all_images
 from pytest_rlenv.frameworks.harbor.lifecycle import HarborRollout
-from pytest_rlenv.frameworks.harbor.task import HarborTask, load_task
+from pytest_rlenv.frameworks.harbor.task import HarborTask, load_task, read_config
+from pytest_rlenv.sandboxes.protocol import ImageSpec
 
 
 class LoadedHarborTask:
@@ -52,3 +54,8 @@ class HarborFramework:
     def load(self, folder: Path, name: str) -> LoadedHarborTask:
         """Read the task in ``folder``; see :func:`pytest_rlenv.frameworks.harbor.task.load_task`."""
         return LoadedHarborTask(load_task(folder, name))
+
+    def images(self, folder: Path, name: str, *, build: bool = False) -> tuple[ImageSpec, ...]:
+        """Return its images; see :func:`pytest_rlenv.frameworks.harbor.images.all_images`."""
+        root, config, _ = read_config(folder)
+        return all_images(root, config, name, build=build)

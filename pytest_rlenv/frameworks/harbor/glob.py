@@ -99,6 +99,15 @@ def match_part(part: Part, name: str) -> bool:
     return all(token is Special.STAR for token in part[at:])
 
 
+def whole_pattern(pattern: str) -> Part | None:
+    """Return a pattern for :func:`match_part` in which ``*`` takes slashes, too; ``None`` if malformed."""
+    slash = CharSet((("/", "/"),))
+    try:
+        return tuple(slash if token is Special.SLASH else token for token in _tokens(pattern))
+    except _Malformed:
+        return None
+
+
 class _Malformed(Exception):
     """A pattern that matches nothing."""
 

@@ -11,8 +11,8 @@ from pytest_rlenv.text import decode, tail
 from pytest_rlenv.verdict import number
 
 
-def wait_until_healthy(box: Box, check: HealthcheckConfig) -> None:
-    """Run the check, as the image's own user, until it exits 0.
+def wait_until_healthy(box: Box, check: HealthcheckConfig, *, user: str | int | None = None) -> None:
+    """Run the check until it exits 0, as the image's own user if none is named.
 
     Failures within ``start_period_sec`` are free; after it, ``retries`` failures in a row are the end. A
     check that exceeds its own time limit is the end at once, as in Harbor.
@@ -23,7 +23,7 @@ def wait_until_healthy(box: Box, check: HealthcheckConfig) -> None:
     begin = time.monotonic()
     failures = 0
     while True:
-        done = box.run(["bash", "-c", check.command], timeout=check.limit)
+        done = box.run(["bash", "-c", check.command], user=user, timeout=check.limit)
         if done.exit_code == 0:
             return
         if done.timed_out:

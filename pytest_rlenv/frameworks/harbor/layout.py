@@ -5,19 +5,26 @@ Harbor 0.26 drops a folder that breaks one of these rules without a word.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from pytest_rlenv.errors import TaskInvalid
-from pytest_rlenv.frameworks.harbor.config import StepConfig, TaskConfig, VerifierMode
+from pytest_rlenv.frameworks.harbor.artifact_places import overlap_warnings
+from pytest_rlenv.frameworks.harbor.artifacts import MAIN_SERVICE, Artifact
+from pytest_rlenv.frameworks.harbor.config import StepConfig, TaskConfig, VerifierConfig
+from pytest_rlenv.frameworks.harbor.context_files import context_warnings
+from pytest_rlenv.frameworks.harbor.definitions import (
+    COMPOSE_FILE,
+    DEFINITIONS,
+    DOCKERFILE,
+    verifier_definition,
+)
 from pytest_rlenv.frameworks.harbor.environment_config import TaskOs
-from pytest_rlenv.frameworks.harbor.files import TaskFolder, is_lfs_pointer, read_folder
+from pytest_rlenv.frameworks.harbor.files import TaskFolder, read_folder
 from pytest_rlenv.frameworks.harbor.inside import holding, relative_name, resolve_inside
 from pytest_rlenv.frameworks.harbor.instruction import read_instruction
 
-DOCKERFILE = "Dockerfile"
-COMPOSE_FILE = "docker-compose.yaml"
-_DEFINITIONS = (DOCKERFILE, COMPOSE_FILE)
-_LFS_POINTER_MAX = 1024
+_FOR_AGENTS = ("healthcheck", "mcp_servers", "skills_dir")
 
 
 def script_name(word: str, system: TaskOs) -> str:
@@ -39,7 +46,7 @@ def check_environment(root: Path, config: TaskConfig) -> list[str]:
             f"environment/: not found ({holding(root, root)}), and task.toml sets no environment.docker_image"
         )
     definitions = [
-        folder / name for name in _DEFINITIONS if (folder / name).exists() or (folder / name).is_symlink()
+        folder / name for name in DEFINITIONS if (folder / name).exists() or (folder / name).is_symlink()
     ]
     for path in definitions:
         if not resolve_inside(root, path).is_file():
@@ -49,7 +56,7 @@ def check_environment(root: Path, config: TaskConfig) -> list[str]:
             f"environment/: neither {DOCKERFILE} nor {COMPOSE_FILE} ({holding(root, folder)}), "
             "and task.toml sets no environment.docker_image"
         )
-    return _lfs_warnings(root, folder)
+    return context_warnings(root, folder)
 
 
 def check_tests(root: Path, config: TaskConfig, step: StepConfig | None = None) -> list[str]:
@@ -61,9 +68,10 @@ def check_tests(root: Path, config: TaskConfig, step: StepConfig | None = None) 
     folders = ([root / "steps" / step.name / "tests"] if step else []) + [root / "tests"]
     found = {folder: read_folder(root, folder) for folder in folders}
     warnings = [warning for files in found.values() for warning in files.warnings]
-    if bundles_tests(root, config, step):
+    definition = verifier_definition(root, config, step)
+    if definition is not None and definition.bundles_tests:
         return warnings
-    script = script_name("test", _verifier_os(config, step))
+    script = script_name("test", definition.os if definition else config.environment.os)
     present = [folder for folder in folders if (folder / script).exists()]
     if not present:
         raise TaskInvalid(_no_script(root, folders, script))
@@ -82,6 +90,45 @@ def check_solution(root: Path, system: TaskOs, folder: Path) -> list[str]:
     if script.exists():
         _check_script(root, script, files)
     return files.warnings
+
+
+def check_services(root: Path, config: TaskConfig) -> None:
+    """Check that there is a file that can define the services which artifacts and collect hooks name.
+
+    Raises:
+        TaskInvalid: there is none.
+    """
+    if (root / "environment" / COMPOSE_FILE).is_file():
+        return
+    for field, service in _named_services(config):
+        if service not in (None, MAIN_SERVICE):
+            raise TaskInvalid(
+                f"task.toml: {field}.service = {service!r}: there is no environment/{COMPOSE_FILE} "
+                "that could define it"
+            )
+
+
+def check_artifacts(config: TaskConfig) -> list[str]:
+    """Return a warning for each artifact that another one leaves no place for."""
+    if not config.steps:
+        return overlap_warnings(config.artifacts, "task.toml: artifacts")
+    found = []
+    for number, step in enumerate(config.steps):
+        where = f"task.toml: steps[{number}].artifacts"
+        found += overlap_warnings([*config.artifacts, *step.artifacts], where)
+    return found
+
+
+def check_verifier_environments(config: TaskConfig) -> list[str]:
+    """Return a warning for each field of a verifier's environment that means something for an agent only."""
+    tables = {"verifier": config.verifier}
+    tables |= {f"steps[{number}].verifier": step.verifier for number, step in enumerate(config.steps or [])}
+    return [
+        f"task.toml: {where}.environment.{field}: not used for a verifier, as in Harbor"
+        for where, verifier in tables.items()
+        for field in _FOR_AGENTS
+        if verifier.environment is not None and field in verifier.environment.model_fields_set
+    ]
 
 
 def check_steps(root: Path, config: TaskConfig) -> list[str]:
@@ -104,27 +151,6 @@ def check_steps(root: Path, config: TaskConfig) -> list[str]:
     return warnings
 
 
-def bundles_tests(root: Path, config: TaskConfig, step: StepConfig | None = None) -> bool:
-    """True if a separate verifier's image holds the tests, so that none are needed here."""
-    if config.verifier_mode(step) is VerifierMode.SHARED:
-        return False
-    places = [(config.verifier.environment, root / "tests")]
-    if step is not None:
-        places.insert(0, (step.verifier.environment, root / "steps" / step.name / "tests"))
-    return any(
-        (environment is not None and environment.docker_image)
-        or any((folder / name).is_file() for name in _DEFINITIONS)
-        for environment, folder in places
-    )
-
-
-def _verifier_os(config: TaskConfig, step: StepConfig | None) -> TaskOs:
-    if config.verifier_mode(step) is VerifierMode.SHARED:
-        return config.environment.os
-    own = (step.verifier.environment if step else None) or config.verifier.environment
-    return own.os if own is not None and "os" in own.model_fields_set else config.environment.os
-
-
 def _has(folder: TaskFolder, name: str) -> bool:
     return any(file.path == name and not file.is_dir for file in folder.files)
 
@@ -142,14 +168,13 @@ def _no_script(root: Path, folders: list[Path], script: str) -> str:
     return f"{looked}: not found ({there})"
 
 
-def _lfs_warnings(root: Path, folder: Path) -> list[str]:
-    """Name git-lfs pointers in a build context: the image would hold them instead of the files."""
-    found = []
-    for path in sorted(folder.rglob("*")):
-        try:
-            small = path.is_file() and path.stat().st_size < _LFS_POINTER_MAX
-            if small and is_lfs_pointer(path.read_bytes()):
-                found.append(f"{relative_name(root, path)}: a git-lfs pointer, not the file itself")
-        except OSError:
-            continue  # the build will say so
-    return found
+def _named_services(config: TaskConfig) -> Iterator[tuple[str, str | None]]:
+    """Yield each field that may name a service, and the service."""
+    tables: list[tuple[str, list[Artifact], VerifierConfig]] = [("", config.artifacts, config.verifier)]
+    for number, step in enumerate(config.steps or []):
+        tables.append((f"steps[{number}].", step.artifacts, step.verifier))
+    for where, artifacts, verifier in tables:
+        for number, artifact in enumerate(artifacts):
+            yield f"{where}artifacts[{number}]", artifact.service
+        for number, hook in enumerate(verifier.collect):
+            yield f"{where}verifier.collect[{number}]", hook.service

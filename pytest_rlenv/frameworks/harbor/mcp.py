@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field, field_validator, model_validator
+
+from pytest_rlenv.agents.protocol import McpServer as AgentMcpServer
+from pytest_rlenv.errors import VariableMissing
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _TEMPLATE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
@@ -72,3 +76,40 @@ def _holds_credential(name: str, value: str) -> bool:
 
 def _templates(value: str) -> list[tuple[str, str | None]]:
     return [(m[1], m[2]) for m in _TEMPLATE.finditer(value)]
+
+
+def servers_for_agent(servers: Iterable[McpServer], environ: Mapping[str, str]) -> list[AgentMcpServer]:
+    """Return the servers as an agent is told of them, the credentials in their headers filled in.
+
+    Args:
+        servers: those of the task.
+        environ: the caller's environment.
+
+    Raises:
+        VariableMissing: variables without a value; all of them, with the headers that ask for them.
+    """
+    missing: dict[str, str] = {}
+    found = []
+    for server in servers:
+        headers = {}
+        for name, value in server.headers.items():
+            for variable, default in _templates(value):
+                if variable not in environ and default is None:
+                    missing.setdefault(variable, f"header {name!r} of MCP server {server.name!r}")
+            headers[name] = _TEMPLATE.sub(lambda match: environ.get(match[1], match[2] or ""), value)
+        found.append(
+            AgentMcpServer(
+                name=server.name,
+                transport=server.transport,
+                url=server.url,
+                command=server.command,
+                args=tuple(server.args),
+                headers=headers,
+            )
+        )
+    if missing:
+        listed = ", ".join(f"{variable} ({field})" for variable, field in missing.items())
+        raise VariableMissing(
+            f"task.toml: not set in the environment: {listed}", hint="Set them where pytest runs."
+        )
+    return found

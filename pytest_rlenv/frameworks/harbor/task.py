@@ -10,13 +10,21 @@ from pytest_rlenv.errors import TaskInvalid
 from pytest_rlenv.frameworks.harbor import layout
 from pytest_rlenv.frameworks.harbor.config import RlenvMetadata, TaskConfig, parse_config
 from pytest_rlenv.frameworks.harbor.config_text import MAX_CONFIG_BYTES
+from pytest_rlenv.frameworks.harbor.definitions import (
+    COMPOSE_FILE,
+    DOCKERFILE,
+    BoxDefinition,
+    agent_definition,
+)
 from pytest_rlenv.frameworks.harbor.digest import task_digest
 from pytest_rlenv.frameworks.harbor.files import read_folder
-from pytest_rlenv.frameworks.harbor.inside import holding, read_inside
+from pytest_rlenv.frameworks.harbor.inside import read_inside
 from pytest_rlenv.frameworks.harbor.instruction import read_instruction
 from pytest_rlenv.sandboxes.protocol import Entry
 
 CONFIG_FILE = "task.toml"
+TRAJECTORY_FILE = "trajectory.json"
+"""What an agent has done before the task begins: in the task's folder, or in that of its first step."""
 
 
 @dataclass(frozen=True)
@@ -55,39 +63,17 @@ class HarborTask:
     @property
     def dockerfile(self) -> Path | None:
         """The Dockerfile, if there is one; with a ``docker_image`` it is not used."""
-        return self._definition(layout.DOCKERFILE)
+        return self._definition(DOCKERFILE)
 
     @property
     def compose_file(self) -> Path | None:
         """The ``docker-compose.yaml``, if there is one."""
-        return self._definition(layout.COMPOSE_FILE)
-
-    def tests_entries(self) -> list[Entry]:
-        """Return what goes to ``/tests``, with paths relative to it.
-
-        Raises:
-            TaskInvalid: the files have changed since the task was loaded and cannot be used any more.
-        """
-        return read_folder(self.root, self.root / "tests").entries()
-
-    def solution_entries(self) -> list[Entry] | None:
-        """Return what goes to ``/solution``, with paths relative to it; ``None`` without a ``solve.sh``.
-
-        Raises:
-            TaskInvalid: as for :meth:`tests_entries`.
-        """
-        if self.missing_solution is not None:
-            return None
-        return read_folder(self.root, self.root / "solution").entries()
+        return self._definition(COMPOSE_FILE)
 
     @property
-    def missing_solution(self) -> str | None:
-        """Why there is no reference solution to run, in one line; ``None`` if there is one."""
-        folder = self.root / "solution"
-        script = layout.script_name("solve", self.config.environment.os)
-        if (folder / script).is_file():
-            return None
-        return f"no reference solution: solution/{script} not found ({holding(self.root, folder)})"
+    def agent_definition(self) -> BoxDefinition:
+        """What the agent's box is made from."""
+        return agent_definition(self.root, self.config)
 
     def environment_entries(self) -> list[Entry]:
         """Return the loose files for the working directory of a prebuilt image, relative to it.
@@ -95,7 +81,7 @@ class HarborTask:
         There are some only where ``docker_image`` is set and ``environment/`` has nothing to build from.
 
         Raises:
-            TaskInvalid: as for :meth:`tests_entries`.
+            TaskInvalid: the files have changed since the task was loaded and cannot be used any more.
         """
         if not self.has_loose_files:
             return []
@@ -122,11 +108,9 @@ def load_task(root: Path, name: str) -> HarborTask:
     Raises:
         TaskInvalid: something that Harbor 0.26 needs is missing or wrong; the message names the file.
     """
-    try:
-        root = root.resolve(strict=True)
-    except (OSError, RuntimeError) as error:
-        raise TaskInvalid(f"{root}: no such folder", detail=str(error)) from None
-    config, warnings = parse_config(read_inside(root, CONFIG_FILE, cap=MAX_CONFIG_BYTES), CONFIG_FILE)
+    root, config, warnings = read_config(root)
+    layout.check_services(root, config)
+    warnings += layout.check_artifacts(config) + layout.check_verifier_environments(config)
     warnings += layout.check_environment(root, config)
     instruction = ""
     if config.steps:
@@ -140,3 +124,17 @@ def load_task(root: Path, name: str) -> HarborTask:
         more = read_folder(root, task.environment_dir).warnings
         task = HarborTask(name, root, config, instruction, tuple(dict.fromkeys([*task.warnings, *more])))
     return task
+
+
+def read_config(root: Path) -> tuple[Path, TaskConfig, list[str]]:
+    """Return a task's folder, resolved, with its ``task.toml`` and one warning for each odd field there.
+
+    Raises:
+        TaskInvalid: there is no such folder, or the file is missing or wrong.
+    """
+    try:
+        root = root.resolve(strict=True)
+    except (OSError, RuntimeError) as error:
+        raise TaskInvalid(f"{root}: no such folder", detail=str(error)) from None
+    config, warnings = parse_config(read_inside(root, CONFIG_FILE, cap=MAX_CONFIG_BYTES), CONFIG_FILE)
+    return root, config, warnings

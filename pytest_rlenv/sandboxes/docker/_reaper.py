@@ -1,4 +1,4 @@
-"""Waits for the end of stdin, then removes all containers with a label. Started by ``reaper.py``.
+"""Waits for the end of stdin, then removes everything that has a label. Started by ``reaper.py``.
 
 Standard library only: it runs with ``python -S -E`` so that it is up in a few milliseconds and depends on
 nothing that the run may have changed. Arguments: the engine's address, the label as ``name=value``, and
@@ -16,10 +16,11 @@ import socket
 import ssl
 import sys
 import time
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 QUIET_ROUNDS = 4
-"""Rounds without a container after which all is over: a dying worker may still be making one."""
+"""Rounds with nothing found after which all is over: a dying worker may still be making one."""
 PAUSE = 0.5
 GIVE_UP = 60.0
 TIMEOUT = 30.0
@@ -68,12 +69,22 @@ def request(url: str, tls: str, method: str, path: str) -> bytes:
 
 
 def remove_all(url: str, label: str, tls: str) -> int:
-    """Remove the containers with the label and return how many there were."""
+    """Remove what has the label, containers first as they use the rest, and return how much there was."""
     filters = quote(json.dumps({"label": [label]}))
-    found = json.loads(request(url, tls, "GET", f"/containers/json?all=1&filters={filters}"))
-    for container in found:
+
+    def listed(path: str) -> Any:
+        return json.loads(request(url, tls, "GET", f"{path}filters={filters}"))
+
+    containers = listed("/containers/json?all=1&")
+    for container in containers:
         request(url, tls, "DELETE", f"/containers/{container['Id']}?force=1&v=1")
-    return len(found)
+    networks = listed("/networks?")
+    for network in networks:
+        request(url, tls, "DELETE", f"/networks/{network['Id']}")
+    volumes = listed("/volumes?").get("Volumes") or []
+    for volume in volumes:
+        request(url, tls, "DELETE", f"/volumes/{volume['Name']}")
+    return len(containers) + len(networks) + len(volumes)
 
 
 def main(url: str, label: str, tls: str) -> None:

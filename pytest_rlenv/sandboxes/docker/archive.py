@@ -1,4 +1,4 @@
-"""Files into a container: one tar stream, owned by root, with nothing of this machine in it."""
+"""Files into a container: one tar stream, with nothing of this machine in it but the bytes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from pytest_rlenv.sandboxes.docker.client import Engine
 from pytest_rlenv.sandboxes.protocol import Entry
 
 _CHUNK = 1024 * 1024
-_MTIME = 1_000_000_000
-"""The modification time of everything put in: fixed, so that equal inputs give equal boxes."""
 _BLOCK = tarfile.BLOCKSIZE
 
 
@@ -48,7 +46,7 @@ def member_name(dest: str, path: str) -> str:
     """
     parts = [part for part in PurePosixPath(path.lstrip("/")).parts if part != "."]
     base = [part for part in PurePosixPath(dest.lstrip("/")).parts if part != "."]
-    if ".." in parts or ".." in base or "\0" in path:
+    if ".." in parts or ".." in base or "\0" in f"{dest}{path}":
         raise SandboxFailed(f"refusing to write to {path!r}: it leaves {dest!r}")
     return "/".join(base + parts)
 
@@ -93,10 +91,13 @@ def _header(name: str, entry: Entry, size: int) -> bytes:
     info = tarfile.TarInfo(name)
     info.size = size
     info.mode = entry.mode
-    info.mtime = _MTIME
-    info.uid = info.gid = 0
-    info.uname = info.gname = "root"
-    if entry.is_dir:
+    info.mtime = entry.mtime
+    info.uid, info.gid = entry.uid, entry.gid
+    if not (entry.uid or entry.gid):
+        info.uname = info.gname = "root"
+    if entry.link is not None:
+        info.type, info.linkname = tarfile.SYMTYPE, entry.link
+    elif entry.is_dir:
         info.type = tarfile.DIRTYPE
     return info.tobuf(tarfile.GNU_FORMAT, "utf-8", "surrogateescape")
 

@@ -7,16 +7,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from pytest_rlenv.errors import SandboxFailed
+from pytest_rlenv.errors import SandboxFailed, Unsupported
+from pytest_rlenv.sandboxes.commands import check_command
 from pytest_rlenv.sandboxes.docker import archive, fetch
 from pytest_rlenv.sandboxes.docker.client import Engine
 from pytest_rlenv.sandboxes.docker.exec import Exec
 from pytest_rlenv.sandboxes.docker.failures import EngineRefused
+from pytest_rlenv.sandboxes.docker.networks import BoxNetwork
 from pytest_rlenv.sandboxes.docker.oom import OomWatch
 from pytest_rlenv.sandboxes.docker.postmortem import ImageFacts
 from pytest_rlenv.sandboxes.docker.processes import KILLED, Processes
 from pytest_rlenv.sandboxes.docker.refusals import execve_failure, is_refusal, not_started
 from pytest_rlenv.sandboxes.docker.removal import kill_container
+from pytest_rlenv.sandboxes.docker.storage import box_refused
 from pytest_rlenv.sandboxes.protocol import (
     DEFAULT_OUTPUT_CAP,
     BoxSpec,
@@ -39,6 +42,7 @@ class DockerBox:
         image: what its image says about itself.
         oom: who knows whether it ran out of memory.
         discard: removes a container, perhaps in the background.
+        network: what it reaches; ``None`` if that never changes.
     """
 
     def __init__(
@@ -49,11 +53,13 @@ class DockerBox:
         image: ImageFacts,
         oom: OomWatch,
         discard: Callable[[str], None],
+        network: BoxNetwork | None = None,
     ) -> None:
         self._engine = engine
         self._container = container
         self._spec = spec
-        self._processes = Processes(engine, container, image)
+        self._network = network or BoxNetwork(engine, spec, None)
+        self._processes = Processes(engine, container, image, self._start_again)
         self._oom = oom
         self._discard = discard
         self._over = ""
@@ -92,7 +98,9 @@ class DockerBox:
                 working directory). EntrypointExited: the image's ENTRYPOINT ended. EngineUnavailable.
         """
         begin = time.monotonic()
-        cwd = cwd if cwd is not None else self._spec.workdir
+        cwd = cwd or self._spec.workdir
+        env = {**self._network.variables(), **(env or {})}
+        check_command(argv, env, cwd)
         with self._operation():
             ooms = self._oom.count(self._container) if self._spec.memory_mb is not None else None
             try:
@@ -138,17 +146,48 @@ class DockerBox:
         with self._operation(stopped_is_fine=True):
             return fetch.get(self._engine, self._container, path, cap)
 
-    def get_tree(self, path: str, dest: Path, *, cap: int, max_files: int = 10_000) -> Extracted:
+    def get_tree(
+        self,
+        path: str,
+        dest: Path,
+        *,
+        cap: int,
+        max_files: int = 10_000,
+        skip: Callable[[str], bool] | None = None,
+    ) -> Extracted:
         """Copy the regular files below ``path`` into ``dest``, up to ``cap`` bytes; works when stopped too.
 
-        Links (hard ones too), devices and names that leave ``dest`` are refused and listed. A missing
-        ``path`` is empty.
+        Links, devices and names that leave ``dest`` are refused and listed. A missing ``path`` is empty. A
+        hard link is a copy of the file, where that is below ``path`` too.
 
         Raises:
             SandboxFailed: the box is gone. DiskFull: no space left here. EngineUnavailable.
         """
         with self._operation(stopped_is_fine=True):
-            return fetch.get_tree(self._engine, self._container, path, dest, cap=cap, max_files=max_files)
+            return fetch.get_tree(
+                self._engine, self._container, path, dest, cap=cap, max_files=max_files, skip=skip
+            )
+
+    def set_network(self, mode: str, allowed_hosts: Iterable[str] = ()) -> None:
+        """Change what the box may reach, from now on; see :class:`~pytest_rlenv.sandboxes.protocol.Box`.
+
+        Raises:
+            Unsupported: the box was not made ready for the mode. ValueError: an allowed host cannot be read.
+            SandboxFailed: the box is gone, or the change could not be made; then the box cannot be used any
+                more. EngineUnavailable.
+        """
+        with self._operation():
+            try:
+                self._network.set(mode, allowed_hosts)
+            except (Unsupported, ValueError):
+                raise
+            except Exception:
+                self._over = "the box's network could not be changed"
+                raise
+
+    def take_denied(self) -> dict[str, int]:
+        """Return the hosts that an allowlist has refused since last asked, and how often."""
+        return self._network.take_denied()
 
     def quiesce(self) -> None:
         """Kill every process in the box but its keeper.
@@ -167,13 +206,22 @@ class DockerBox:
         """
         with self._operation(stopped_is_fine=True):
             kill_container(self._engine, self._container)
-            self._over = "the box was stopped"
+            self._over = self._over or "the box was stopped"  # it may have been destroyed meanwhile
 
     def destroy(self) -> None:
         """Remove the box, in the background; never raises, and may be called twice."""
         if self._over != "the box was destroyed":
             self._over = "the box was destroyed"
+            self._network.close()
             self._discard(self._container)
+
+    def _start_again(self) -> None:
+        def look() -> None:
+            died = self._processes.cause_of_death()
+            if died:
+                raise died
+
+        self._network.start(self._container, look, again=True)
 
     @contextmanager
     def _operation(self, *, stopped_is_fine: bool = False) -> Iterator[None]:
@@ -184,9 +232,11 @@ class DockerBox:
             yield
         except EngineRefused as refused:
             died = None
-            if refused.not_running or refused.status == 404:
+            if refused.not_running:
+                died = self._processes.wait_for_death()
+            elif refused.status == 404:
                 died = self._processes.cause_of_death()
-            raise died or refused.as_error() from refused
+            raise died or box_refused(self._engine, refused) from refused
 
     def _exit_code(self, command: Exec, user: str | int | None, cwd: str | None) -> int:
         exit_code, started = command.result()

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
-from pytest_rlenv.errors import BuildFailed, ImageUnavailable, RlenvError, SandboxFailed, Stage
+from pytest_rlenv.disk import says_full
+from pytest_rlenv.errors import BuildFailed, RlenvError, SandboxFailed, Stage
 from pytest_rlenv.sandboxes.docker.builds import Built
 from pytest_rlenv.sandboxes.docker.dockerfile import uses_heredoc
-from pytest_rlenv.sandboxes.docker.failures import disk_full, is_disk_full
+from pytest_rlenv.sandboxes.docker.failures import engine_full
+from pytest_rlenv.sandboxes.docker.registries import image_unavailable, one_line
 
 _LOADS_IMAGE = re.compile(
     r"(?:load metadata for|resolve image config for|\bFROM)\s+(?:docker-image://)?(\S+)"
@@ -55,7 +58,6 @@ _ENGINE = (
     "failed to create shim",
     "input/output error",
 )
-_WORDS = 300
 
 
 def is_transient(built: Built) -> bool:
@@ -64,18 +66,19 @@ def is_transient(built: Built) -> bool:
     return any(pattern in text for pattern in _TRANSIENT)
 
 
-def build_error(built: Built, name: str, dockerfile: str) -> RlenvError:
+def build_error(built: Built, name: str, dockerfile: str, *, roomy: Path | None = None) -> RlenvError:
     """Return the error for a failed build.
 
     Args:
         built: how it ended.
         name: what was being built, for the message.
         dockerfile: the Dockerfile's text.
+        roomy: the engine's folder, if it is known that its disk is not full.
     """
     progress = built.progress
     evidence = _evidence(built)
-    if is_disk_full(evidence):
-        return disk_full(f"build {name}", evidence, Stage.BUILD)
+    if says_full(evidence) and roomy is None:
+        return engine_full(f"build {name}", evidence, Stage.BUILD)
     step = _OLD_STEP.sub("", progress.failed_step)
     error = progress.error or built.error
     image = _LOADS_IMAGE.search(step)
@@ -83,32 +86,16 @@ def build_error(built: Built, name: str, dockerfile: str) -> RlenvError:
         return image_unavailable(_short_name(image[1]), error)
     if any(pattern in error.lower() for pattern in _ENGINE):
         return SandboxFailed(
-            f"the engine cannot build {name}: {_cut(error)}",
+            f"the engine cannot build {name}: {one_line(error)}",
             hint="this is not the Dockerfile's fault: `docker info`; restarting the engine may help",
             detail="\n".join(progress.lines),
             stage=Stage.BUILD,
         )
-    what = f"at {_cut(step)}: {_cut(error)}" if step else f"with {_cut(error)}"
+    what = f"at {one_line(step)}: {one_line(error)}" if step else f"with {one_line(error)}"
     return BuildFailed(
-        f"building {name} failed {what}", hint=_hint(built, dockerfile), detail="\n".join(progress.lines)
-    )
-
-
-def image_unavailable(name: str, reason: str) -> ImageUnavailable:
-    """Return the error for an image that a registry does not give us."""
-    low = reason.lower()
-    if "denied" in low or "unauthorized" in low or "authentication required" in low:
-        hint = f"is {name!r} spelled right? A private image needs `docker login` first"
-    elif "not found" in low or "manifest unknown" in low or "does not exist" in low:
-        hint = f"is {name!r} spelled right, and is there such a tag for this machine's architecture?"
-    elif "toomanyrequests" in low or "429" in low:
-        hint = "the registry's rate limit is used up: `docker login`, a mirror, or pull it beforehand"
-    else:
-        hint = (
-            "the engine cannot reach the registry: check its network and proxy, or load the image beforehand"
-        )
-    return ImageUnavailable(
-        f"image {name!r} is not here and cannot be pulled: {_cut(reason)}", hint=hint, detail=reason
+        f"building {name} failed {what}",
+        hint=_hint(built, dockerfile, roomy),
+        detail="\n".join(progress.lines),
     )
 
 
@@ -116,7 +103,9 @@ def _evidence(built: Built) -> str:
     return "\n".join((built.error, built.progress.error, *built.progress.lines))
 
 
-def _hint(built: Built, dockerfile: str) -> str:
+def _hint(built: Built, dockerfile: str, roomy: Path | None) -> str:
+    if says_full(_evidence(built)):
+        return f"a step needs more space than there is; {roomy}, where images are, is not full without it"
     if "unknown instruction" in built.error and uses_heredoc(dockerfile):
         return (
             "this engine's builder does not know here-documents (<<): they need Docker 23 or newer, "
@@ -129,8 +118,3 @@ def _hint(built: Built, dockerfile: str) -> str:
 
 def _short_name(name: str) -> str:
     return re.sub(r"@sha256:.*", "", name).removeprefix("docker.io/").removeprefix("library/")
-
-
-def _cut(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _WORDS else f"{line[:_WORDS]} ..."

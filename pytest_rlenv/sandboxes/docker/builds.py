@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import IO, Any
 
+from pytest_rlenv.disk import full_as_error
 from pytest_rlenv.errors import EngineUnavailable, Stage, StageTimeout
 from pytest_rlenv.sandboxes.build_context import BuildContext
 from pytest_rlenv.sandboxes.docker.client import Engine, limited
@@ -63,12 +64,15 @@ def build(
 
     Raises:
         StageTimeout: cancelled. EngineUnavailable: the connection broke. TaskInvalid: an unreadable context.
+        DiskFull: no space left to pack the context.
     """
     build_id = uuid.uuid4().hex
     params = {
         "t": tag,
         "labels": json.dumps(dict(labels)),
-        "dockerfile": "Dockerfile",
+        "dockerfile": context.dockerfile_name,
+        "buildargs": json.dumps(dict(context.options.args)),
+        "target": context.options.target,
         "rm": "1",
         "forcerm": "1",
         "buildid": build_id,
@@ -78,7 +82,8 @@ def build(
     if platform():
         params["platform"] = platform()
     with tempfile.SpooledTemporaryFile(max_size=_SPOOL) as file:
-        context.write_to(file)
+        with full_as_error("pack the build context", tempfile.gettempdir(), stage=Stage.BUILD):
+            context.write_to(file)
         file.seek(0)
         try:
             return _send(engine, params, file, deadline)

@@ -7,6 +7,7 @@ package. One connection per process, for all its threads.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import socket
@@ -28,7 +29,7 @@ CONNECT_TIMEOUT = 10.0
 """Seconds that an engine has for its first answer; one that hangs is found out after this long."""
 REQUEST_TIMEOUT = 180.0
 """Seconds of silence after which a request is given up; a loaded engine may take a minute to start a box."""
-POOL_SIZE = 64
+POOL_SIZE = 256
 """Connections kept open; each thread at work on a box uses one or two."""
 
 
@@ -118,6 +119,10 @@ class Engine:
         if self._info is None:
             self._info = self.get("/info", doing="ask the engine about itself")
         return self._info
+
+    def fingerprint(self) -> str:
+        """Return a word for this engine that fits into names of files."""
+        return hashlib.sha256(str(self.info().get("ID")).encode()).hexdigest()[:16]
 
     def version(self) -> str:
         """Return the engine's version without its distribution's suffix, such as ``20.10.24``."""

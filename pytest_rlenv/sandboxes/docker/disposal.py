@@ -23,11 +23,18 @@ class Disposal:
     Args:
         engine: where they are.
         done: called with the id of each container that was dealt with.
+        remove: removes one, and returns what went wrong.
     """
 
-    def __init__(self, engine: Engine, done: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        done: Callable[[str], None],
+        remove: Callable[[Engine, str], str] = remove_container,
+    ) -> None:
         self._engine = engine
         self._done = done
+        self._remove_one = remove
         self._room = threading.BoundedSemaphore(MAX_PENDING)
         self._pool: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
@@ -60,7 +67,7 @@ class Disposal:
         self._room.release()
 
     def _remove(self, container: str) -> None:
-        problem = remove_container(self._engine, container)
+        problem = self._remove_one(self._engine, container)
         if problem:
             _log.warning("container %s was not removed: %s", container[:12], problem)
         self._done(container)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 _SCRATCH = "scratch"
@@ -25,15 +25,20 @@ class _Stage:
     uses: list[str] = field(default_factory=list)
 
 
-def base_images(text: str) -> list[str]:
-    """Return the images that building a Dockerfile's last stage needs, in order, without doubles.
+def base_images(text: str, args: Iterable[tuple[str, str]] = (), target: str = "") -> list[str]:
+    """Return the images that building a Dockerfile needs, in order, without doubles.
 
-    Stages that the last one does not lead back to are not built, so their images are not needed.
-    A name that depends on a build argument without a default is left out: only the builder can tell.
+    Stages that the built one does not lead back to are not built, so their images are not needed.
+    A name that depends on a build argument without a value is left out: only the builder can tell.
+
+    Args:
+        text: the Dockerfile.
+        args: build arguments.
+        target: name or number of the stage that is built; the last by default, or if there is no such stage.
     """
-    stages = _stages(text)
+    stages = _stages(text, dict(args))
     images: dict[str, None] = {}
-    todo = [len(stages) - 1] if stages else []
+    todo = [_index_of(stages, target)] if stages else []
     seen: set[int] = set()
     while todo:
         index = todo.pop(0)
@@ -103,7 +108,12 @@ def _has_heredoc(line: str) -> bool:
     return bool(re.match(r"(RUN|COPY|ADD)\b", line, re.I) and _HEREDOC.search(line))
 
 
-def _stages(text: str) -> list[_Stage]:
+def _index_of(stages: Sequence[_Stage], target: str) -> int:
+    named = {str(at): at for at in range(len(stages))} | {stage.name: at for at, stage in enumerate(stages)}
+    return named.get(target.lower(), len(stages) - 1) if target else len(stages) - 1
+
+
+def _stages(text: str, given: Mapping[str, str]) -> list[_Stage]:
     stages: list[_Stage] = []
     arguments: dict[str, str] = {}
     for line in instructions(text):
@@ -111,6 +121,7 @@ def _stages(text: str) -> list[_Stage]:
         word = word.upper()
         if word == "ARG" and not stages:
             arguments.update(_defaults(rest, arguments))
+            arguments.update({name: value for name, value in given.items() if _declares(rest, name)})
         elif word == "FROM":
             parts = [part for part in rest.split() if not part.startswith("--")]
             named = len(parts) >= 3 and parts[1].upper() == "AS"
@@ -119,6 +130,10 @@ def _stages(text: str) -> list[_Stage]:
         elif word in ("COPY", "ADD", "RUN") and stages:
             stages[-1].uses.extend(_references(rest))
     return stages
+
+
+def _declares(rest: str, name: str) -> bool:
+    return any(word.partition("=")[0] == name for word in rest.split())
 
 
 def _defaults(rest: str, arguments: Mapping[str, str]) -> dict[str, str]:

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from pytest_rlenv.disk import CURE, says_full
 from pytest_rlenv.errors import DiskFull, EngineUnavailable, RlenvError, SandboxFailed, Stage
 from pytest_rlenv.sandboxes.docker.endpoint import DEFAULT_URL, Endpoint
-
-NO_SPACE = ("no space left on device", "disk quota exceeded")
 
 
 class EngineRefused(Exception):
@@ -29,29 +28,26 @@ class EngineRefused(Exception):
         self.doing = doing
 
     @property
+    def disk_full(self) -> bool:
+        """True when the engine, or the box, has no space left."""
+        return says_full(self.message)
+
+    @property
     def not_running(self) -> bool:
         """True when the request needs a running container and this one is not."""
         return self.status == 409 and "is not running" in self.message
 
     def as_error(self, stage: Stage | None = None) -> RlenvError:
         """Return the error that callers see."""
-        if is_disk_full(self.message):
-            return disk_full(self.doing, self.message, stage)
+        if self.disk_full:
+            return engine_full(self.doing, self.message, stage)
         return SandboxFailed(f"cannot {self.doing}: the engine says: {self.message}", stage=stage)
 
 
-def is_disk_full(text: str) -> bool:
-    """Return True if an error text speaks of a full disk."""
-    return any(pattern in text.lower() for pattern in NO_SPACE)
-
-
-def disk_full(doing: str, text: str, stage: Stage | None = None) -> DiskFull:
-    """Return the error for a full disk."""
+def engine_full(doing: str, text: str, stage: Stage | None = None) -> DiskFull:
+    """Return the error for a disk that the engine found full."""
     return DiskFull(
-        f"cannot {doing}: no space left on the engine's disk",
-        hint="`docker system df` shows what fills it; remove images and build cache that are not needed",
-        detail=text,
-        stage=stage,
+        f"cannot {doing}: no space left on the engine's disk", hint=CURE, detail=text, stage=stage
     )
 
 

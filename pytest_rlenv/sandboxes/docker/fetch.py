@@ -10,14 +10,16 @@ import base64
 import json
 import os
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Any
 
+from pytest_rlenv.disk import OUTPUT_CURE, disk_full, is_full
 from pytest_rlenv.errors import SandboxFailed
 from pytest_rlenv.sandboxes.docker.client import Engine
-from pytest_rlenv.sandboxes.docker.failures import EngineRefused, connection_errors, disk_full, is_disk_full
+from pytest_rlenv.sandboxes.docker.extraction import Extraction
+from pytest_rlenv.sandboxes.docker.failures import EngineRefused, connection_errors
 from pytest_rlenv.sandboxes.protocol import Extracted, Stat
 
 if TYPE_CHECKING:
@@ -35,10 +37,7 @@ _KINDS = (
 )
 """Go's file mode bits, as the engine reports them."""
 
-MAX_DEPTH = 64
-_MEMBERS_PER_FILE = 4
-_MAX_REFUSED = 100
-_CHUNK = 1024 * 1024
+_NAME_MAX = 255
 
 
 def stat(engine: Engine, container: str, path: str) -> Stat | None:
@@ -53,6 +52,8 @@ def stat(engine: Engine, container: str, path: str) -> Stat | None:
     except EngineRefused as refused:
         if _is_missing(engine, container, path, refused):
             return None
+        if _is_loop(engine, container, path, refused):
+            return Stat("symlink", 0, 0o777)
         raise
 
 
@@ -74,10 +75,21 @@ def get(engine: Engine, container: str, path: str, cap: int) -> bytes:
     except EngineRefused as refused:
         if _is_missing(engine, container, path, refused):
             raise SandboxFailed(f"there is no {path} in the box") from refused
+        if _is_loop(engine, container, path, refused):
+            raise SandboxFailed(f"{path} in the box is a symlink, not a regular file") from refused
         raise
 
 
-def get_tree(engine: Engine, container: str, path: str, dest: Path, *, cap: int, max_files: int) -> Extracted:
+def get_tree(
+    engine: Engine,
+    container: str,
+    path: str,
+    dest: Path,
+    *,
+    cap: int,
+    max_files: int,
+    skip: Callable[[str], bool] | None = None,
+) -> Extracted:
     """Copy the regular files below ``path`` to below ``dest``; ``path`` may be one file, too.
 
     At most ``cap`` bytes are kept, and at most as many again are read past to get to what follows a file
@@ -92,7 +104,7 @@ def get_tree(engine: Engine, container: str, path: str, dest: Path, *, cap: int,
         with _archive(engine, container, path, "GET") as response:
             root = "" if _stat(response).kind == "directory" else PurePosixPath(path).name
             with _reading(engine, path):
-                _Extraction(extracted, dest, root, cap, max_files).run(_members(response))
+                Extraction(extracted, dest, root, cap, max_files, skip).run(_members(response))
     except EngineRefused as refused:
         if not _is_missing(engine, container, path, refused):
             raise
@@ -103,88 +115,11 @@ def _make_folder(dest: Path) -> None:
     try:
         dest.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        if is_disk_full(str(error)):
-            raise disk_full(f"make {dest}", str(error)) from error
+        if is_full(error):
+            raise disk_full(f"make {dest}", dest, hint=OUTPUT_CURE) from error
         raise SandboxFailed(
             f"cannot make the folder {dest} for files from the box: {error.strerror}"
         ) from error
-
-
-class _Extraction:
-    """Writes the members of one untrusted tar."""
-
-    def __init__(self, result: Extracted, dest: Path, root: str, cap: int, max_files: int) -> None:
-        self._result = result
-        self._dest = dest
-        self._root = root
-        self._cap = cap
-        self._max_files = max_files
-        self._read = 0
-
-    def run(self, members: Iterator[tuple[tarfile.TarInfo, IO[bytes] | None]]) -> None:
-        for seen, (member, content) in enumerate(members):
-            # the first part of each name is that of the folder asked for
-            name = self._root or "/".join(PurePosixPath(member.name).parts[1:])
-            if self._result.files >= self._max_files or seen >= self._max_files * _MEMBERS_PER_FILE:
-                self._refuse(name, f"more than {self._max_files} files; the rest is left out")
-                return
-            if not name:
-                continue
-            self._read += member.size
-            if self._read > 2 * self._cap:
-                self._refuse(
-                    name, f"{member.size} bytes go over the cap of {self._cap}; the rest is left out"
-                )
-                return
-            self._take(name, member, content)
-
-    def _take(self, name: str, member: tarfile.TarInfo, content: IO[bytes] | None) -> None:
-        reason = _objection(name, member)
-        if not reason and self._result.bytes + member.size > self._cap:
-            reason = f"{member.size} bytes go over the cap of {self._cap}"
-        if reason:
-            self._refuse(name, reason)
-            return
-        target = self._dest / name
-        try:
-            if member.isdir():
-                target.mkdir(parents=True, exist_ok=True)
-            elif content is not None:
-                self._write(target, member, content)
-        except OSError as error:
-            if is_disk_full(str(error)):
-                raise disk_full(f"write {target}", str(error)) from error
-            self._refuse(name, error.strerror or type(error).__name__)
-
-    def _write(self, target: Path, member: tarfile.TarInfo, content: IO[bytes]) -> None:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        mode = 0o755 if member.mode & 0o111 else 0o644
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-        with os.fdopen(os.open(target, flags, mode), "wb") as file:
-            while chunk := content.read(_CHUNK):
-                file.write(chunk)
-        self._result.files += 1
-        self._result.bytes += member.size
-
-    def _refuse(self, name: str, reason: str) -> None:
-        if len(self._result.refused) == _MAX_REFUSED:
-            self._result.refused.append("(more were left out)")
-        elif len(self._result.refused) < _MAX_REFUSED:
-            self._result.refused.append(f"{_printable(name)}: {reason}")
-
-
-def _objection(name: str, member: tarfile.TarInfo) -> str:
-    """Return why a member must not be written here, or an empty string."""
-    parts = name.split("/")
-    if ".." in PurePosixPath(member.name).parts or member.name.startswith("/"):
-        return "its name leaves the folder"
-    if len(parts) > MAX_DEPTH:
-        return f"deeper than {MAX_DEPTH} folders"
-    if member.issym() or member.islnk():
-        return f"a link to {_printable(member.linkname)}"
-    if not (member.isreg() or member.isdir()):
-        return "neither a file nor a folder"
-    return ""
 
 
 def _only_file(response: Response, path: str, cap: int) -> bytes:
@@ -218,7 +153,7 @@ def _archive(engine: Engine, container: str, path: str, method: str) -> Iterator
     response = engine.request(
         method,
         f"/containers/{container}/archive",
-        params={"path": path.rstrip("/") or "/"},  # a trailing slash would follow a link
+        params={"path": os.fsencode(path.rstrip("/") or "/")},  # a trailing slash would follow a link
         headers={"Accept-Encoding": "identity"},
         stream=True,
         doing=f"read {path} from the box",
@@ -255,7 +190,9 @@ def _is_missing(engine: Engine, container: str, path: str, refused: EngineRefuse
     """
     if refused.status == 404:
         return engine.find(f"/containers/{container}/json", doing="look at the box") is not None
-    if "not a directory" in refused.message:
+    if "not a directory" in refused.message or "\0" in path:
+        return True
+    if any(len(os.fsencode(part)) > _NAME_MAX for part in PurePosixPath(path).parts):
         return True
     parent = PurePosixPath(path).parent
     if refused.status < 500 or len(parent.parts) < 2:
@@ -264,5 +201,12 @@ def _is_missing(engine: Engine, container: str, path: str, refused: EngineRefuse
     return found is None or found.kind not in ("directory", "symlink")
 
 
-def _printable(name: str) -> str:
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in name)
+def _is_loop(engine: Engine, container: str, path: str, refused: EngineRefused) -> bool:
+    """Return True if a refusal means that links lead to each other at the path itself."""
+    if refused.status < 500:
+        return False
+    try:
+        with _archive(engine, container, path, "GET"):  # unlike that to HEAD, its answer has words in it
+            return False
+    except EngineRefused as explained:
+        return "too many" in explained.message

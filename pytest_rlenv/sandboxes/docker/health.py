@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from pytest_rlenv.errors import BoxUnfit, Stage
@@ -51,14 +52,18 @@ def _own_limit(found: dict[str, Any]) -> float:
     return float(start + (check.get("Retries") or 3) * (interval + timeout))
 
 
-def _unhealthy(message: str, health: dict[str, Any]) -> BoxUnfit:
+def probe_results(health: Mapping[str, Any]) -> list[str]:
+    """Return the last results of a health check, one line or more each."""
     probes = health.get("Log") or []
-    lines = [
+    return [
         f"exit code {p.get('ExitCode')}: {str(p.get('Output', '')).strip()[:_OUTPUT_CAP]}" for p in probes
     ]
+
+
+def _unhealthy(message: str, health: dict[str, Any]) -> BoxUnfit:
     return BoxUnfit(
         message,
         hint="its last results are below; it runs in the box as the image's user",
-        detail="\n".join(lines),
+        detail="\n".join(probe_results(health)),
         stage=Stage.HEALTHCHECK,
     )

@@ -2,34 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pytest_rlenv.errors import Unsupported
 from pytest_rlenv.sandboxes.confinement import CAPABILITIES, PIDS_LIMIT, SHM_BYTES
-from pytest_rlenv.sandboxes.protocol import NO_NETWORK, PUBLIC, BoxSpec
+from pytest_rlenv.sandboxes.docker.networks import BRIDGE, NONE
+from pytest_rlenv.sandboxes.protocol import PUBLIC, BoxSpec
 
 LOG_CAP = "1m"
 """Most that the engine keeps of what PID 1 prints; without a cap a box can fill the host's disk."""
 
-_NETWORKS = {PUBLIC: "bridge", NO_NETWORK: "none"}
 _MIB = 1024 * 1024
 
 
-def host_config(spec: BoxSpec, *, keep_output: bool) -> dict[str, Any]:
+def host_config(
+    spec: BoxSpec, *, keep_output: bool, as_root: bool = True, mounts: Sequence[dict[str, Any]] = ()
+) -> dict[str, Any]:
     """Return the engine's HostConfig for a box.
 
-    No host folders are ever bound in, no privileges granted, and no namespaces shared.
+    No host folders are bound in, but for the empty one of a gate; no privileges are granted, and no
+    namespaces shared.
 
     Args:
         spec: limits and network.
+        as_root: False for an image that starts as another user.
+        mounts: the engine's description of a gate's folder, if there is one.
         keep_output: keep a little of what PID 1 prints, to show it when the image's ENTRYPOINT fails.
     """
     config: dict[str, Any] = {
-        "NetworkMode": _NETWORKS[spec.network],
+        "NetworkMode": BRIDGE if spec.network == PUBLIC else NONE,
         "CapDrop": ["ALL"],
         "CapAdd": list(CAPABILITIES),
-        "SecurityOpt": ["no-new-privileges"],
+        # Where PID 1 is not root it would leave root, such as a verifier, without capabilities.
+        "SecurityOpt": ["no-new-privileges"] if as_root else [],
         "PidsLimit": PIDS_LIMIT,
         "IpcMode": "private",
         "ShmSize": SHM_BYTES,
@@ -38,6 +44,8 @@ def host_config(spec: BoxSpec, *, keep_output: bool) -> dict[str, Any]:
     }
     if keep_output:
         config["LogConfig"] = {"Type": "json-file", "Config": {"max-size": LOG_CAP, "max-file": "1"}}
+    if mounts:
+        config["Mounts"] = list(mounts)
     if spec.memory_mb is not None:
         config["Memory"] = config["MemorySwap"] = spec.memory_mb * _MIB  # equal: no swap beside it
     if spec.cpus is not None:

@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
+from dataclasses import asdict
+from typing import Any
 from urllib.parse import quote
 
-from pytest_rlenv.errors import BoxUnfit, BuildFailed, SandboxFailed, SpecError
+from pytest_rlenv.disk import CACHE_CURE, disk_full, is_full
+from pytest_rlenv.errors import BoxUnfit, BuildFailed, SandboxFailed, SpecError, Stage
 from pytest_rlenv.sandboxes.build_context import BuildContext
 from pytest_rlenv.sandboxes.docker import labels
-from pytest_rlenv.sandboxes.docker.builderrors import build_error, image_unavailable, is_transient
+from pytest_rlenv.sandboxes.docker.builderrors import build_error, is_transient
 from pytest_rlenv.sandboxes.docker.builds import build, build_timeout, platform, remaining
 from pytest_rlenv.sandboxes.docker.client import Engine
 from pytest_rlenv.sandboxes.docker.dockerfile import base_images, needs_buildkit
 from pytest_rlenv.sandboxes.docker.failures import EngineRefused
-from pytest_rlenv.sandboxes.docker.pull import pull, split_name
-from pytest_rlenv.sandboxes.protocol import ImageRef, ImageSpec, SandboxContext
+from pytest_rlenv.sandboxes.docker.pull import Pulls, full_name, split_name
+from pytest_rlenv.sandboxes.docker.registries import image_unavailable
+from pytest_rlenv.sandboxes.docker.storage import require_space, roomy_root
+from pytest_rlenv.sandboxes.docker.uses import ImageUses
+from pytest_rlenv.sandboxes.protocol import BuildOptions, ImageRef, ImageSpec, SandboxContext
 
 KEY_SCHEMA = 1
 """Part of every content key: raise it when equal inputs would no longer give an equal image."""
+
+NAMESPACE = "rlenv"
+"""The repository of every image that we build."""
 
 _KEY_LENGTH = 20
 
@@ -40,40 +49,50 @@ class ImageStore:
         self._engine = engine
         self._locks = context.cache_dir / "docker-locks"
         self._failures = context.run_dir / "failed-builds"
+        self._pulls = Pulls(engine, context)
+        self._uses = ImageUses(context.cache_dir, engine.fingerprint())
+        self._min_free = context.min_free
         self._has_buildkit: bool | None = None
 
     def prepare(self, image: ImageSpec, *, timeout: float | None) -> ImageRef:
         """Find, pull or build an image; see :class:`~pytest_rlenv.sandboxes.protocol.Sandbox`."""
         deadline = None if timeout is None else time.monotonic() + timeout
         if image.name is not None:
-            return ImageRef(image.name, self._ensure(image.name, deadline))
+            found = self._ensure(image.name, deadline)
+            return ImageRef(image.name, str(found["Id"]), digest=registry_digest(image.name, found))
         if image.context is None:
             raise SpecError("an image needs a name or a build context")
-        return self._from_context(image.context, image.slug, deadline)
+        return self._from_context(BuildContext.read(image.context, image.options), image.slug, deadline)
 
-    def _ensure(self, name: str, deadline: float | None) -> str:
-        """Return the id of a named image, pulled if it is not here."""
-        found = self._id(name)
+    def close(self) -> None:
+        """Let go of the images that were used; they may be pruned from now on."""
+        self._uses.close()
+
+    def _ensure(self, name: str, deadline: float | None) -> dict[str, Any]:
+        """Return what the engine knows of a named image, pulled if it is not here."""
+        found = self._find(name)
         if found:
             return found
         with self._lock(f"pull:{':'.join(split_name(name))}", deadline):
-            found = self._id(name)
+            found = self._find(name)
             if not found:
-                pull(self._engine, name, deadline=deadline)
-                found = self._id(name)
+                require_space(self._engine, self._min_free, doing=f"pull {name}")
+                self._pulls.pull(name, deadline=deadline)
+                found = self._find(name)
         if not found:
             raise image_unavailable(name, "it was pulled, but the engine does not have it; not found")
         return found
 
-    def _from_context(self, folder: Path, slug: str, deadline: float | None) -> ImageRef:
-        context = BuildContext.read(folder)
+    def _from_context(self, context: BuildContext, slug: str, deadline: float | None) -> ImageRef:
         if self._has_buildkit is None:
             self._has_buildkit = self._engine.has_buildkit()
         if not self._has_buildkit:
             _refuse_for_old_builder(context)
-        bases = {name: self._ensure(name, deadline) for name in base_images(context.dockerfile)}
+        names = base_images(context.dockerfile, context.options.args, context.options.target)
+        bases = {name: str(self._ensure(name, deadline)["Id"]) for name in names}
         key = self._key(context, bases)
-        tag = f"rlenv/{_slug(slug)}:{key[:_KEY_LENGTH]}"
+        tag = f"{NAMESPACE}/{_slug(slug)}:{tag_of(key)}"
+        self._uses.claim(key)
         found = self._id(tag)
         if found:
             return ImageRef(tag, found)
@@ -82,6 +101,7 @@ class ImageStore:
             if found:
                 return ImageRef(tag, found)
             self._raise_known_failure(key)
+            require_space(self._engine, self._min_free, doing=f"build {context.root}")
             return ImageRef(tag, self._build(context, tag, key, deadline), built=True)
 
     def _build(self, context: BuildContext, tag: str, key: str, deadline: float | None) -> str:
@@ -95,7 +115,8 @@ class ImageStore:
             transient = is_transient(built)
             if retry or not transient:
                 break
-        error = build_error(built, str(context.root), context.dockerfile)
+        roomy = roomy_root(self._engine)
+        error = build_error(built, str(context.root), context.dockerfile, roomy=roomy)
         if isinstance(error, BuildFailed) and not transient:
             self._remember_failure(key, error)
         raise error
@@ -109,13 +130,18 @@ class ImageStore:
             "bases": bases,
             "context": context.digest(),
         }
+        if context.options != BuildOptions():
+            parts["options"] = asdict(context.options)
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
     def _id(self, name: str) -> str:
+        return str(self._find(name).get("Id", ""))
+
+    def _find(self, name: str) -> dict[str, Any]:
+        """Return what the engine knows of an image, nothing if it is not here."""
+        path = f"/images/{quote(name, safe='/:@')}/json"
         try:
-            found = self._engine.find(
-                f"/images/{quote(name, safe='/:@')}/json", doing=f"look for image {name}"
-            )
+            found: dict[str, Any] | None = self._engine.find(path, doing=f"look for image {name}")
         except EngineRefused as refused:
             if "invalid reference format" not in refused.message:
                 raise
@@ -123,7 +149,7 @@ class ImageStore:
                 f"{name!r} is not a valid image name: {refused.message}",
                 hint="an image's name is like `registry/group/name:tag`, in lower case",
             ) from refused
-        return str(found["Id"]) if found else ""
+        return found or {}
 
     @contextmanager
     def _lock(self, what: str, deadline: float | None) -> Iterator[None]:
@@ -138,6 +164,8 @@ class ImageStore:
         except Timeout:
             raise build_timeout() from None
         except OSError as error:
+            if is_full(error):
+                raise disk_full("make a lock", self._locks, stage=Stage.BUILD, hint=CACHE_CURE) from error
             raise SandboxFailed(f"cannot make a lock in {self._locks}: {error.strerror}") from error
         try:
             yield
@@ -146,9 +174,10 @@ class ImageStore:
 
     def _remember_failure(self, key: str, error: BuildFailed) -> None:
         """Spare this run's other workers and attempts a build that is known to fail."""
-        self._failures.mkdir(parents=True, exist_ok=True)
-        record = {"message": error.message, "hint": error.hint, "detail": error.detail}
-        (self._failures / f"{key}.json").write_text(json.dumps(record), encoding="utf-8")
+        with contextlib.suppress(OSError):  # they are not spared it then
+            self._failures.mkdir(parents=True, exist_ok=True)
+            record = {"message": error.message, "hint": error.hint, "detail": error.detail}
+            (self._failures / f"{key}.json").write_text(json.dumps(record), encoding="utf-8")
 
     def _raise_known_failure(self, key: str) -> None:
         try:
@@ -157,6 +186,26 @@ class ImageStore:
         except (OSError, ValueError, KeyError, TypeError):
             return
         raise error
+
+
+def tag_of(key: str) -> str:
+    """Return the tag of a built image by its content key."""
+    return key[:_KEY_LENGTH]
+
+
+def registry_digest(name: str, found: Mapping[str, Any]) -> str:
+    """Return the digest by which a registry knows a named image, empty for one that came from none.
+
+    Args:
+        name: its name as the task gives it.
+        found: what the engine knows of it.
+    """
+    repository = full_name(name)
+    for each in found.get("RepoDigests") or ():
+        where, _, digest = str(each).partition("@")
+        if full_name(where) == repository:
+            return digest
+    return ""
 
 
 def _refuse_for_old_builder(context: BuildContext) -> None:

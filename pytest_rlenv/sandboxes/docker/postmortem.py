@@ -9,28 +9,48 @@ from typing import Any
 from pytest_rlenv.errors import BoxUnfit, EntrypointExited, RlenvError, SandboxFailed, Stage
 from pytest_rlenv.sandboxes.docker.client import Engine
 from pytest_rlenv.sandboxes.docker.failures import EngineRefused
-from pytest_rlenv.sandboxes.docker.refusals import is_unknown_user, nul_in_variable
+from pytest_rlenv.sandboxes.docker.refusals import execve_failure, is_unknown_user, nul_in_variable
 from pytest_rlenv.sandboxes.keeper import NO_SLEEP
 from pytest_rlenv.sandboxes.output import Demultiplexer, HeadTail
 
 _LOG_LINES = 40
+_KILLED = 137
 _LOG_CAP = 64 * 1024
 _NOT_EXECUTABLE = ("executable file not found", "no such file", "permission denied", "exec format error")
 
 
 @dataclass(frozen=True)
 class ImageFacts:
-    """What an image says about how it wants to be run."""
+    """What an image says about how it wants to be run.
+
+    Attributes:
+        entrypoint: its ENTRYPOINT.
+        healthcheck: True if it has a HEALTHCHECK.
+        as_root: True if it starts as root, as most do.
+        service: the name of the Compose service whose own command is run, and no keeper.
+    """
 
     entrypoint: tuple[str, ...] = ()
     healthcheck: bool = False
+    service: str = ""
+    as_root: bool = True
+
+    @property
+    def may_end(self) -> bool:
+        """True if PID 1 is a program of the image, which may end with what it waits for."""
+        return bool(self.entrypoint or self.service)
 
     @classmethod
     def of(cls, inspected: dict[str, Any]) -> ImageFacts:
         """Read them from the engine's description of the image."""
         config = inspected.get("Config") or {}
         test = (config.get("Healthcheck") or {}).get("Test") or []
-        return cls(tuple(config.get("Entrypoint") or ()), bool(test) and test[0] not in ("NONE", ""))
+        user = str(config.get("User") or "").partition(":")[0]
+        return cls(
+            tuple(config.get("Entrypoint") or ()),
+            bool(test) and test[0] not in ("NONE", ""),
+            as_root=user in ("", "0", "root"),
+        )
 
 
 def inspect(engine: Engine, container: str) -> dict[str, Any] | None:
@@ -51,10 +71,18 @@ def cause_of_death(
         return None
     code = state.get("ExitCode")
     oom = ", out of memory" if state.get("OOMKilled") else ""
-    output = tail_of_log(engine, container) if image.entrypoint else ""
+    output = tail_of_log(engine, container) if image.may_end else ""
     detail = "\n".join(part for part in (state.get("Error", ""), output) if part)
+    if image.service:
+        error = SandboxFailed if code == _KILLED else BoxUnfit
+        return error(
+            f"service {image.service!r} ended with exit code {code}{oom}", detail=detail, stage=stage
+        )
     if image.entrypoint:
         argv = shlex.join(image.entrypoint)
+        if never := execve_failure(output.encode(), b"", code, image.entrypoint):
+            message = f"the image's ENTRYPOINT cannot be executed: {never}"
+            return BoxUnfit(message, hint=never.hint, detail=detail, stage=stage)
         return EntrypointExited(
             f"the image's ENTRYPOINT ended instead of running the command it was given: {argv} "
             f"(exit code {code}{oom})",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, nullcontext
 
 from pytest_rlenv.errors import RlenvError, SandboxFailed
@@ -37,10 +37,14 @@ class Processes:
         engine: where it is.
         container: its id.
         image: what its image says about itself.
+        start_again: starts the container that was killed.
     """
 
-    def __init__(self, engine: Engine, container: str, image: ImageFacts) -> None:
+    def __init__(
+        self, engine: Engine, container: str, image: ImageFacts, start_again: Callable[[], None]
+    ) -> None:
         self._engine = engine
+        self._start_container = start_again
         self._container = container
         self._image = image
         self._killed_all = False
@@ -72,6 +76,13 @@ class Processes:
     def cause_of_death(self) -> RlenvError | None:
         """Return the error that says why the container is not running; ``None`` if it is."""
         return cause_of_death(self._engine, self._container, self._image)
+
+    def wait_for_death(self) -> RlenvError | None:
+        """Return why the container is not running: the engine may refuse for it before it describes it so."""
+        give_up = time.monotonic() + _DEATH_LIMIT
+        while not (died := self.cause_of_death()) and time.monotonic() < give_up:
+            time.sleep(_KILL_PAUSE)
+        return died
 
     def raise_if_dead(self) -> None:
         """Tell a command that was killed from a box that was.
@@ -106,7 +117,7 @@ class Processes:
                 self._start_container()
             if not self._is_over(command):
                 raise SandboxFailed("a command outlived its box: the engine does not end it")
-        elif self._image.entrypoint:
+        elif self._image.may_end:
             self._settle()
 
     def _settle(self) -> None:
@@ -143,6 +154,3 @@ class Processes:
 
     def _is_over(self, command: Exec | None) -> bool:
         return command is None or command.pump(time.monotonic() + _DEATH_LIMIT)
-
-    def _start_container(self) -> None:
-        self._engine.request("POST", f"/containers/{self._container}/start", doing="start the box again")

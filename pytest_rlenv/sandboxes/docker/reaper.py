@@ -1,7 +1,7 @@
 """A child process that removes a process's boxes when their owner dies, whatever killed it.
 
 The child holds the reading end of a pipe. When the owner's end closes, by :meth:`Reaper.stop` or because
-the owner is gone (SIGKILL included), it removes every container with the owner's label.
+the owner is gone (SIGKILL included), it removes every container, network and volume with the owner's label.
 """
 
 from __future__ import annotations

@@ -10,8 +10,15 @@ from pytest_rlenv.errors import BoxUnfit, SandboxFailed
 _EXECVE = re.compile(
     rb"exec \S+: (argument list too long|no such file or directory|exec format error|permission denied)\s*"
 )
-
-
+_ABSENT = ("executable file not found", "no such file or directory", ": not a directory")
+_TOO_LONG = ("argument list too long", "exceed maximum message size")
+_UNKNOWN_USER = (
+    "unable to find user",
+    "unable to find group",
+    "in passwd file",
+    "uids and gids must be in range",
+)
+_IN_FILES = "pass long texts in files"
 _NUL = ("the value of an environment variable holds a NUL character", "remove it")
 _CWD = re.compile(r'chdir to cwd \("([^"]+)"\)')
 
@@ -24,7 +31,7 @@ def is_refusal(message: str) -> bool:
 
 def is_unknown_user(low: str) -> bool:
     """Return True if an answer, in lower case, says that a user or group is not in the image."""
-    return "unable to find user" in low or "unable to find group" in low or "in passwd file" in low
+    return any(each in low for each in _UNKNOWN_USER)
 
 
 def not_started(
@@ -50,9 +57,13 @@ def not_started(
         message, hint = f"the working directory{_path_in(said)} is gone: something removed it", ""
     elif "chdir to cwd" in low or "cwd must be" in low:
         message = f"workdir {cwd!r} does not exist in the image"
-        hint = "create it in the Dockerfile, with WORKDIR; it must be an absolute path"
-    elif "executable file not found" in low or "no such file or directory" in low:
+        hint = "create it in the Dockerfile, with WORKDIR"
+        if "not a directory" in low:
+            message = f"workdir {cwd!r} cannot be used: Not a directory"
+    elif any(each in low for each in _ABSENT):
         message, hint = f"command {command!r} is not in the image", "install it in the Dockerfile"
+    elif any(each in low for each in _TOO_LONG):
+        message, hint = f"the arguments of {command!r} are longer than the kernel allows", _IN_FILES
     elif "permission denied" in low:
         message, hint = f"{command!r} is not executable", "set its executable bit, or run it through a shell"
     elif "resource temporarily unavailable" in low or "cannot allocate memory" in low:
@@ -75,8 +86,7 @@ def execve_failure(stdout: bytes, stderr: bytes, exit_code: int, argv: Sequence[
     detail = said.decode("utf-8", "replace").strip()
     command = argv[0]
     if b"argument list too long" in said:
-        message = f"the arguments of {command!r} are longer than the kernel allows"
-        hint = "pass long texts in files"
+        message, hint = f"the arguments of {command!r} are longer than the kernel allows", _IN_FILES
     elif b"exec format error" in said:
         message = f"{command!r} is neither a program for this machine nor a script with a #! line"
         hint = "give the script a #! line, or build the image for this machine's architecture"

@@ -1,4 +1,4 @@
-"""The end of a container."""
+"""The end of a container, and of what services have used."""
 
 from __future__ import annotations
 
@@ -40,4 +40,21 @@ def remove_container(engine: Engine, container: str) -> str:
                     return str(refused)
     except EngineUnavailable as error:
         return str(error)
+    return ""
+
+
+def delete(engine: Engine, path: str) -> str:
+    """Remove a network or a volume; return what went wrong, empty for nothing.
+
+    Args:
+        engine: whose.
+        path: what the engine knows it by, such as ``/networks/ID``.
+
+    Raises:
+        EngineUnavailable: the connection broke.
+    """
+    try:
+        engine.request("DELETE", path, doing="remove what services have used")
+    except EngineRefused as refused:
+        return "" if refused.status == 404 else str(refused)
     return ""

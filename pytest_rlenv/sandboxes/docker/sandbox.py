@@ -14,12 +14,15 @@ from pytest_rlenv.sandboxes.confinement import check_spec
 from pytest_rlenv.sandboxes.docker import archive
 from pytest_rlenv.sandboxes.docker.box import DockerBox
 from pytest_rlenv.sandboxes.docker.client import Engine, shared_engine
+from pytest_rlenv.sandboxes.docker.compose.services import Prepared, Services
 from pytest_rlenv.sandboxes.docker.disposal import Disposal
 from pytest_rlenv.sandboxes.docker.failures import EngineRefused, refusals_as_errors
+from pytest_rlenv.sandboxes.docker.handover import impediment, not_shared
 from pytest_rlenv.sandboxes.docker.health import wait_healthy
 from pytest_rlenv.sandboxes.docker.hostconfig import check_warnings, host_config
 from pytest_rlenv.sandboxes.docker.images import ImageStore
 from pytest_rlenv.sandboxes.docker.labels import box_labels
+from pytest_rlenv.sandboxes.docker.networks import BoxNetwork, sweep_folders
 from pytest_rlenv.sandboxes.docker.oom import OomWatch
 from pytest_rlenv.sandboxes.docker.postmortem import ImageFacts, cause_of_death, start_refused
 from pytest_rlenv.sandboxes.docker.reaper import dismiss_reaper, start_reaper
@@ -27,6 +30,7 @@ from pytest_rlenv.sandboxes.docker.removal import remove_container
 from pytest_rlenv.sandboxes.docker.sweep import sweep_stale
 from pytest_rlenv.sandboxes.keeper import keeper_command
 from pytest_rlenv.sandboxes.protocol import (
+    ALLOWLIST,
     NO_NETWORK,
     PUBLIC,
     BoxSpec,
@@ -36,6 +40,11 @@ from pytest_rlenv.sandboxes.protocol import (
     ImageSpec,
     SandboxContext,
 )
+from pytest_rlenv.sandboxes.slots import Slots
+from pytest_rlenv.sandboxes.starts import Starts
+
+STARTS_PER_CORE = 4
+"""Boxes that start at once for each core of the engine's machine; more than that only wait for each other."""
 
 _MIB = 1024 * 1024
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_.-]+")
@@ -58,6 +67,7 @@ class DockerSandbox:
         self._given = engine
         self._lock = threading.Lock()
         self._ready: _Ready | None = None
+        self._starts = Starts()
 
     def describe(self) -> str:
         """Return the engine and its version, such as ``docker 20.10.24``.
@@ -77,10 +87,16 @@ class DockerSandbox:
         No GPUs: an engine with an nvidia runtime does not say how many it has, so none are promised.
         """
         with refusals_as_errors():
-            info = self._parts().engine.info()
+            engine = self._parts().engine
+            info, no_allowlists = engine.info(), impediment(engine)
+        modes = {PUBLIC, NO_NETWORK} if no_allowlists else {PUBLIC, NO_NETWORK, ALLOWLIST}
         return Capabilities(
-            network_modes=frozenset({PUBLIC, NO_NETWORK}),
+            network_modes=frozenset(modes),
+            switches_network=frozenset(modes),
+            missing_networks={ALLOWLIST: no_allowlists} if no_allowlists else {},
             builds_images=True,
+            prepares_ahead=True,
+            services=True,
             users=True,
             gpus=0,
             cpus=float(info["NCPU"]) if info.get("NCPU") else None,
@@ -96,6 +112,7 @@ class DockerSandbox:
             engine = self._parts().engine
             engine.request("GET", "/_ping", doing="ping the engine")
             sweep_stale(engine=engine)
+            sweep_folders(self._context.cache_dir)
 
     def prepare(self, image: ImageSpec, *, timeout: float | None = None) -> ImageRef:
         """Build, pull or find the image; however many workers ask, one does it.
@@ -107,6 +124,8 @@ class DockerSandbox:
             TaskInvalid: the build context has no Dockerfile or cannot be read.
         """
         with refusals_as_errors():
+            if image.compose is not None:
+                return self._parts().services.prepare(image, image.compose, timeout=timeout)
             return self._parts().images.prepare(image, timeout=timeout)
 
     def start(self, image: ImageRef, spec: BoxSpec, entries: Iterable[Entry] = ()) -> DockerBox:
@@ -121,21 +140,28 @@ class DockerSandbox:
             SandboxFailed, DiskFull, EngineUnavailable, ImageUnavailable (it was removed meanwhile).
         """
         check_spec(spec, self.capabilities, where="this engine")
-        with refusals_as_errors():
+        with self._starts.one(), refusals_as_errors():
             parts = self._parts()
             start_reaper(self._context, parts.engine.endpoint)
+            if isinstance(image.services, Prepared):
+                return parts.services.start(image.services, spec, tuple(entries), self._starts.check)
             facts = parts.facts(image)
             if spec.memory_mb is not None:
                 parts.oom.start()
             return self._start(parts, image, facts, spec, tuple(entries))
 
     def close(self) -> None:
-        """Remove all boxes that are still up and let go of the engine's events."""
+        """Remove all boxes that are still up, start none any more, and let go of the engine's events."""
+        self._starts.close()
         with self._lock:
             parts = self._ready
         if parts is not None:
+            parts.remove_boxes()
+        none_under_way = self._starts.wait()
+        parts = self._ready
+        if parts is not None:
             parts.close()
-            if not parts.boxes:
+            if none_under_way and not parts.boxes and not parts.services.up:
                 dismiss_reaper(self._context)
 
     def _start(
@@ -143,7 +169,7 @@ class DockerSandbox:
     ) -> DockerBox:
         for last in (False, True):
             try:
-                container = self._boot(parts, image, facts, spec, entries)
+                container, network = self._boot(parts, image, facts, spec, entries)
                 break
             except EngineRefused as refused:
                 # seen about once in a thousand starts on a loaded machine; a new container does it
@@ -151,50 +177,62 @@ class DockerSandbox:
                     "OCI runtime create failed" in refused.message and "reset by peer" in refused.message
                 )
                 if last or not transient:
-                    raise start_refused(refused) from refused
-        return DockerBox(parts.engine, container, spec, facts, parts.oom, parts.disposal.discard)
+                    raise not_shared(refused) or start_refused(refused) from refused
+        return DockerBox(parts.engine, container, spec, facts, parts.oom, parts.disposal.discard, network)
 
     def _boot(
         self, parts: _Ready, image: ImageRef, facts: ImageFacts, spec: BoxSpec, entries: tuple[Entry, ...]
-    ) -> str:
-        """Create, fill and start a container, and return its id; nothing is left of one that fails."""
+    ) -> tuple[str, BoxNetwork]:
+        """Create, fill and start a container; nothing is left of one that fails."""
         engine = parts.engine
         owner = _NOT_IN_NAMES.sub("-", f"{self._context.session[:8]}-{self._context.worker}")
         name = f"rlenv-{owner}-{secrets.token_hex(6)}"
         parts.boxes.add(name)
         container = name  # until the engine tells its id
-        try:
-            body = self._body(image, facts, spec)
-            created = engine.request(
-                "POST", "/containers/create", params={"name": name}, body=body, doing="create the box"
-            )
-            container = str(created.json()["Id"])
-            parts.boxes.add(container)
-            check_warnings(spec, created.json().get("Warnings") or ())
-            archive.put(engine, container, entries)
-            engine.request("POST", f"/containers/{container}/start", doing="start the box")
+        network = BoxNetwork(engine, spec, self._context.cache_dir)
+
+        def look() -> None:
             died = cause_of_death(engine, container, facts)
             if died:
                 raise died
+
+        try:
+            body = self._body(image, facts, spec, network)
+            with parts.slots.take(self._starts.check):
+                created = engine.request(
+                    "POST", "/containers/create", params={"name": name}, body=body, doing="create the box"
+                )
+                container = str(created.json()["Id"])
+                parts.boxes.add(container)
+                self._starts.check()
+                check_warnings(spec, created.json().get("Warnings") or ())
+                parts.networks[container] = network
+                archive.put(engine, container, (*entries, *network.entries))
+                network.start(container, look)
+                look()
             if facts.healthcheck:
                 wait_healthy(engine, container, facts)
         except BaseException:
             # also on Ctrl-C, when the engine may have made the container without our knowing its id
             remove_container(engine, container)
             parts.forget(container)
+            network.close()
             raise
         finally:
             parts.forget(name)
-        return container
+        return container, network
 
-    def _body(self, image: ImageRef, facts: ImageFacts, spec: BoxSpec) -> dict[str, Any]:
+    def _body(self, image: ImageRef, facts: ImageFacts, spec: BoxSpec, network: BoxNetwork) -> dict[str, Any]:
         return {
             "Image": image.id,
             "Cmd": keeper_command(spec.lifetime),
-            "Env": [f"{name}={value}" for name, value in spec.env.items()],
+            **network.entrypoint(facts.entrypoint),
+            "Env": [f"{name}={value}" for name, value in {**network.variables(), **spec.env}.items()],
             "Labels": box_labels(self._context, spec),
             "StopSignal": "SIGKILL",
-            "HostConfig": host_config(spec, keep_output=bool(facts.entrypoint)),
+            "HostConfig": host_config(
+                spec, keep_output=bool(facts.entrypoint), as_root=facts.as_root, mounts=network.mounts
+            ),
         }
 
     def _parts(self) -> _Ready:
@@ -210,9 +248,13 @@ class _Ready:
     def __init__(self, engine: Engine, context: SandboxContext) -> None:
         self.engine = engine
         self.images = ImageStore(engine, context)
+        starts = STARTS_PER_CORE * int(engine.info().get("NCPU") or 1)
+        self.slots = Slots(context.cache_dir / "start-slots" / engine.fingerprint(), starts)
         self.oom = OomWatch(engine, context.session)
         self.boxes: set[str] = set()
+        self.networks: dict[str, BoxNetwork] = {}
         self.disposal = Disposal(engine, self.forget)
+        self.services = Services(engine, context, self.images, self.oom)
         self._facts: dict[str, ImageFacts] = {}
 
     def facts(self, image: ImageRef) -> ImageFacts:
@@ -232,12 +274,22 @@ class _Ready:
     def forget(self, container: str) -> None:
         """Take note that a container is gone."""
         self.boxes.discard(container)
+        network = self.networks.pop(container, None)
+        if network is not None:
+            network.close()
+
+    def remove_boxes(self) -> None:
+        """Have removed what is up."""
+        for container in list(self.boxes):
+            self.disposal.discard(container)
+        self.services.remove_all()
 
     def close(self) -> None:
         """Remove what is up, and wait for it."""
-        for container in list(self.boxes):
-            self.disposal.discard(container)
+        self.remove_boxes()
+        self.services.close()
         self.disposal.close()
+        self.images.close()
         self.oom.close()
 
 

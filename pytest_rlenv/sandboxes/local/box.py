@@ -121,8 +121,8 @@ class LocalBox:
         with closing(Process(self._attendant, self._launcher, command, cap)) as process:
             timed_out = not process.pump(None if timeout is None else begin + timeout)
             if timed_out:
-                self._kill_all()
-                process.wait_killed()
+                process.end(self._namespace.kill_all)
+                self._after_kill()
             exit_code = None if timed_out else self._exit_code(process, user, cwd)
         if self._entrypoint is not None:
             self._entrypoint.check()
@@ -200,7 +200,8 @@ class LocalBox:
             SandboxFailed: the box died.
         """
         self._must_run()
-        self._kill_all()
+        self._namespace.kill_all()
+        self._after_kill()
 
     @counted
     def stop(self) -> None:
@@ -301,8 +302,7 @@ class LocalBox:
             raise not_started(step, number, process.command, user, cwd or self._spec.workdir)
         return number
 
-    def _kill_all(self) -> None:
-        self._namespace.kill_all()
+    def _after_kill(self) -> None:
         if self._entrypoint is not None:
             self._entrypoint.after_kill()
 

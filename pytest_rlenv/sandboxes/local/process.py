@@ -6,7 +6,7 @@ import contextlib
 import os
 import selectors
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,7 @@ _LINGER = 2.0
 _SILENCE = 0.1
 """... and the silence, in seconds, after which it is taken to be done: a filter's last words come sooner."""
 _END_LIMIT = 10.0
+_KILL_AGAIN = 0.5
 
 
 @dataclass(frozen=True)
@@ -114,10 +115,18 @@ class Process:
                 break
         return True
 
-    def wait_killed(self) -> None:
-        """Read on until a command that was killed is gone."""
-        if not self.pump(time.monotonic() + _END_LIMIT):
-            raise SandboxFailed(f"a killed command did not end within {_END_LIMIT:g} s")
+    def end(self, kill: Callable[[], None]) -> None:
+        """Kill the command and read on until it is gone; it may only just have been about to start.
+
+        Args:
+            kill: kills all processes that there are in the box.
+        """
+        give_up = time.monotonic() + _END_LIMIT
+        while time.monotonic() < give_up:
+            kill()
+            if self.pump(time.monotonic() + _KILL_AGAIN):
+                return
+        raise SandboxFailed(f"a killed command did not end within {_END_LIMIT:g} s")
 
     def result(self) -> tuple[str, int] | None:
         """Return how it ended; see :func:`~pytest_rlenv.sandboxes.local.launcher.read_status`."""

@@ -286,6 +286,11 @@ REJECTED = {
         '[[steps]]\nname="a"\nmin_reward="x"',
         'steps[0].min_reward = "x": expected a number',
     ),
+    "step gate, nan": ('[[steps]]\nname="a"\nmin_reward=nan', "steps[0].min_reward = nan: expected a number"),
+    "collect hook, no time": (
+        '[[verifier.collect]]\ncommand="x"\ntimeout_sec=-1',
+        "verifier.collect[0].timeout_sec = -1: expected a number of seconds, 0 for no limit",
+    ),
     "step gate, words in table": (
         '[[steps]]\nname="a"\nmin_reward={acc="x"}',
         'steps[0].min_reward.acc = "x": expected a number',

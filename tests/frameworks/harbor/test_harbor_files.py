@@ -173,19 +173,23 @@ def test_a_git_lfs_pointer_is_named_with_the_cure(tests: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "warned"),
+    ("name", "content", "words"),
     [
-        (b"#!/bin/bash\r\necho\r\n", True),
-        (b"#!/bin/bash\necho\r\n", False),
-        (b"echo\r\n", False),
-        (b"#!/x\r", True),
+        ("test.sh", b"#!/bin/bash\r\necho\r\n", "finds no interpreter"),
+        ("test.sh", b"#!/bin/bash\necho\r\n", "part of each command"),
+        ("test.sh", b"echo\r\n", "part of each command"),
+        ("test.sh", b"#!/x\r", "finds no interpreter"),
+        ("check", b"#!/bin/bash\r\n", "finds no interpreter"),
+        ("data.csv", b"a\r\nb\r\n", ""),
+        ("test.sh", b"#!/bin/bash\necho\n", ""),
     ],
 )
-def test_crlf_after_a_shebang_is_a_warning(tests: Path, content: bytes, warned: bool) -> None:
-    (tests / "test.sh").write_bytes(content)
+def test_crlf_in_scripts_is_a_warning(tests: Path, name: str, content: bytes, words: str) -> None:
+    (tests / name).write_bytes(content)
     warnings = read_folder(tests.parent, tests).warnings
-    assert [w for w in warnings if w.startswith("tests/test.sh: its lines end in CR LF")] == warnings
-    assert bool(warnings) is warned
+    assert [w for w in warnings if w.startswith(f"tests/{name}: its lines end in CR LF")] == warnings
+    assert bool(warnings) is bool(words)
+    assert words in "".join(warnings)
 
 
 def test_names_of_any_kind(tests: Path) -> None:

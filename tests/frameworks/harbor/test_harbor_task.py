@@ -10,6 +10,7 @@ import pytest
 
 from pytest_rlenv.errors import Stage, TaskInvalid
 from pytest_rlenv.frameworks.harbor.config_text import MAX_CONFIG_BYTES
+from pytest_rlenv.frameworks.harbor.steps import steps_of
 from pytest_rlenv.frameworks.harbor.task import HarborTask, load_task
 
 CASES = Path(__file__).parents[2] / "cases" / "harbor"
@@ -32,9 +33,8 @@ def test_a_valid_case(case: str) -> None:
     task = load_task(CASES / case, case)
     assert task.name == case
     assert bool(task.instruction) is not bool(task.config.steps)
-    assert [entry.mode for entry in task.tests_entries() if entry.path == "test.sh"] == [0o755] * (
-        not task.config.steps
-    )
+    for step in steps_of(task):
+        assert [entry.mode for entry in step.tests_entries() if entry.path == "test.sh"] == [0o755]
     assert bool(task.warnings) is (case == "unknown-field")
     assert task.digest.startswith("sha256:")
 
@@ -49,15 +49,15 @@ def test_an_invalid_case(case: str, named: str) -> None:
 
 
 def test_the_missing_solution_is_named() -> None:
-    task = load_task(CASES / "no-solution", "no-solution")
-    assert task.solution_entries() is None
+    (step,) = steps_of(load_task(CASES / "no-solution", "no-solution"))
+    assert step.solution_entries() is None
     assert (
-        task.missing_solution == "no reference solution: solution/solve.sh not found (there is no solution/)"
+        step.missing_solution == "no reference solution: solution/solve.sh not found (there is no solution/)"
     )
 
 
 def test_loose_solution_files_travel_with_it() -> None:
-    entries = load_task(CASES / "loose-solution-files", "x").solution_entries()
+    entries = steps_of(load_task(CASES / "loose-solution-files", "x"))[0].solution_entries()
     assert entries is not None
     assert [(entry.path, entry.mode) for entry in entries] == [
         ("data", 0o755),
@@ -67,8 +67,8 @@ def test_loose_solution_files_travel_with_it() -> None:
 
 
 def test_exec_bits_are_restored() -> None:
-    task = load_task(CASES / "not-executable", "x")
-    assert [entry.mode for entry in [*task.tests_entries(), *(task.solution_entries() or [])]] == [
+    (step,) = steps_of(load_task(CASES / "not-executable", "x"))
+    assert [entry.mode for entry in [*step.tests_entries(), *(step.solution_entries() or [])]] == [
         0o755,
         0o755,
     ]
@@ -207,11 +207,51 @@ class TestEnvironmentFolder:
         (root / "environment" / "Dockerfile").mkdir()
         assert refused(root) == "environment/Dockerfile: not a regular file"
 
-    def test_git_lfs_pointers_in_the_build_context_are_warnings(self, root: Path) -> None:
-        write(
-            root, {"environment/w.bin": "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"}
+    @pytest.mark.parametrize(
+        ("name", "content", "words"),
+        [
+            (
+                "w.bin",
+                b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n",
+                "a git-lfs pointer",
+            ),
+            ("entry.sh", b"#!/bin/sh\r\necho\r\n" + b"x" * 2000, "its lines end in CR LF"),
+            ("entry", b"#!/bin/sh\r\n", "its lines end in CR LF"),
+            ("data.csv", b"a\r\n", None),
+        ],
+    )
+    def test_odd_files_of_the_build_context_are_warnings(
+        self, root: Path, name: str, content: bytes, words: str | None
+    ) -> None:
+        (root / "environment" / name).write_bytes(content)
+        warnings = load(root).warnings
+        assert len(warnings) == bool(words)
+        assert all(text.startswith(f"environment/{name}: {words}") for text in warnings)
+
+    @pytest.mark.parametrize(
+        ("target", "words"),
+        [
+            ("Dockerfile", None),
+            ("../tests/test.sh", "a link to '../tests/test.sh': the image gets the link"),
+            ("/etc/passwd", "a link to '/etc/passwd': the image gets the link"),
+            ("link", "links that lead in a circle"),
+        ],
+    )
+    def test_links_that_leave_the_build_context_are_warnings(
+        self, root: Path, target: str, words: str | None
+    ) -> None:
+        (root / "environment" / "link").symlink_to(target)
+        warnings = load(root).warnings
+        assert len(warnings) == bool(words)
+        assert all(text.startswith(f"environment/link: {words}") for text in warnings)
+
+    def test_fields_that_a_verifier_has_no_use_for(self, root: Path) -> None:
+        table = '[verifier.environment]\nskills_dir = "/x"\nhealthcheck = {command = "x"}\ncpus = 1\n'
+        (root / "task.toml").write_text(table)
+        assert load(root).warnings == (
+            "task.toml: verifier.environment.healthcheck: not used for a verifier, as in Harbor",
+            "task.toml: verifier.environment.skills_dir: not used for a verifier, as in Harbor",
         )
-        assert load(root).warnings == ("environment/w.bin: a git-lfs pointer, not the file itself",)
 
 
 class TestTests:
@@ -246,7 +286,7 @@ class TestTests:
         assert refused(root) == "tests/test.bat: not found (tests/ holds test.sh)"
         write(root, {"tests/test.bat": "x"})
         assert (
-            load(root).missing_solution
+            steps_of(load(root))[0].missing_solution
             == "no reference solution: solution/solve.bat not found (there is no solution/)"
         )
 
@@ -276,10 +316,10 @@ class TestTests:
 class TestSolution:
     def test_another_script_is_named(self, root: Path) -> None:
         write(root, {"solution/solve.py": ""})
-        task = load(root)
-        assert task.solution_entries() is None
+        (step,) = steps_of(load(root))
+        assert step.solution_entries() is None
         assert (
-            task.missing_solution
+            step.missing_solution
             == "no reference solution: solution/solve.sh not found (solution/ holds solve.py)"
         )
 

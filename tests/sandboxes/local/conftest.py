@@ -2,21 +2,18 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
-from support.local_boxes import BASE
+from support.sandbox_kinds import LOCAL_HOST, LOCAL_IMAGE, PLAIN, Kind, make_kind
 
-from pytest_rlenv.errors import EngineUnavailable
 from pytest_rlenv.sandboxes.local import LocalBox, LocalSandbox
-from pytest_rlenv.sandboxes.protocol import NO_NETWORK, BoxSpec, Entry, ImageRef, ImageSpec, SandboxContext
-
-HOST, IMAGE = "host", "image"
+from pytest_rlenv.sandboxes.protocol import NO_NETWORK, BoxSpec, Entry, ImageRef, SandboxContext
 
 
-@pytest.fixture(scope="session", params=[HOST, pytest.param(IMAGE, marks=pytest.mark.docker)])
-def mode(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+@pytest.fixture(scope="session", params=[LOCAL_HOST, LOCAL_IMAGE])
+def kind(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Kind:
+    return make_kind(request.param, tmp_path_factory.mktemp("kind"))
 
 
 @pytest.fixture(scope="session")
@@ -26,32 +23,14 @@ def local_context(tmp_path_factory: pytest.TempPathFactory) -> SandboxContext:
 
 
 @pytest.fixture(scope="session")
-def local(mode: str, local_context: SandboxContext) -> Iterator[LocalSandbox]:
-    """A sandbox that has made up its mind: for host mode, no engine could be found."""
-    sandbox = LocalSandbox(local_context)
-    with pytest.MonkeyPatch.context() as patch:
-        if mode == HOST:
-            patch.setenv("DOCKER_HOST", "unix:///nowhere")
-        try:
-            description = sandbox.describe()
-        except EngineUnavailable as error:
-            pytest.skip(f"no local boxes on this machine: {error}")
-    if mode == IMAGE and "image root file systems" not in description:
-        pytest.skip(f"no images here: {description}")
-    yield sandbox
-    sandbox.close()
-    boxes = local_context.cache_dir / "boxes"
-    assert list(boxes.iterdir()) == [], "boxes were left over after close()"
+def local(kind: Kind, local_context: SandboxContext) -> Iterator[LocalSandbox]:
+    with kind.opened(local_context) as sandbox:
+        yield cast("LocalSandbox", sandbox)
 
 
 @pytest.fixture(scope="session")
-def image(mode: str, local: LocalSandbox, tmp_path_factory: pytest.TempPathFactory) -> ImageRef:
-    if mode == IMAGE:
-        return local.prepare(ImageSpec(name=BASE))
-    folder = tmp_path_factory.mktemp("image-free") / "environment"
-    folder.mkdir()
-    (folder / "Dockerfile").write_text(f"FROM {BASE}\n")
-    return local.prepare(ImageSpec(context=folder))
+def image(kind: Kind, local: LocalSandbox) -> ImageRef:
+    return kind.image(local, PLAIN)
 
 
 @pytest.fixture
@@ -59,10 +38,10 @@ def start_local(local: LocalSandbox, image: ImageRef) -> Iterator[Callable[..., 
     """Start a box that is destroyed with the test; without a network unless asked for."""
     boxes: list[LocalBox] = []
 
-    def start(which: ImageRef = image, *, entries: tuple[Entry, ...] = (), **spec: Any) -> LocalBox:
+    def start(*, entries: tuple[Entry, ...] = (), **spec: Any) -> LocalBox:
         spec.setdefault("network", NO_NETWORK)
         spec.setdefault("lifetime", 600.0)
-        box = local.start(which, BoxSpec(**spec), entries)
+        box = local.start(image, BoxSpec(**spec), entries)
         boxes.append(box)
         return box
 

@@ -11,28 +11,28 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.local_boxes import eventually, sh
+from support.boxes import eventually, sh
 
 from pytest_rlenv.errors import SandboxFailed
 from pytest_rlenv.sandboxes.local import LocalBox, LocalSandbox
 from pytest_rlenv.sandboxes.local._removal import remove_tree
 from pytest_rlenv.sandboxes.local.cgroups import find_cgroups
-from pytest_rlenv.sandboxes.local.places import Owner, bases, sweep
+from pytest_rlenv.sandboxes.local.places import bases, sweep
+from pytest_rlenv.sandboxes.owners import Owner
 from pytest_rlenv.sandboxes.protocol import NO_NETWORK, BoxSpec, ImageRef, ImageSpec, SandboxContext
 
 Start = Callable[..., LocalBox]
 
 OWNER = """
-import os, sys, time
+import sys, time
 from pathlib import Path
-os.environ["DOCKER_HOST"] = "unix:///nowhere"
-from pytest_rlenv.sandboxes.local import LocalSandbox
+from pytest_rlenv.sandboxes.local.sandbox import HostSandbox
 from pytest_rlenv.sandboxes.protocol import NO_NETWORK, BoxSpec, ImageSpec, SandboxContext
-base = Path(sys.argv[1])
-sandbox = LocalSandbox(SandboxContext("s", "gw0", base / "cache", base / "run"))
+base, mark = Path(sys.argv[1]), sys.argv[2]
+sandbox = HostSandbox(SandboxContext("s", "gw0", base / "cache", base / "run"))
 image = sandbox.prepare(ImageSpec(context=base / "environment"))
 box = sandbox.start(image, BoxSpec(network=NO_NETWORK, memory_mb=512))
-box.run(["sh", "-c", "mkdir -m 0 /locked; setsid sleep 97531 >/dev/null 2>&1 &"])
+box.run(["sh", "-c", f"mkdir -m 0 /locked; setsid sleep {mark} >/dev/null 2>&1 &"])
 print(sandbox._parts().boxes._launcher._process.pid, flush=True)
 time.sleep(1000)
 """
@@ -40,13 +40,17 @@ time.sleep(1000)
 
 @pytest.fixture
 def base(tmp_path: Path) -> Path:
-    (tmp_path / "environment").mkdir()
-    (tmp_path / "environment" / "Dockerfile").write_text("FROM x\n")
-    return tmp_path
+    return new_base(tmp_path)
 
 
-def marked() -> list[str]:
-    """Processes of the boxes of an owner, and its launcher."""
+def new_base(folder: Path) -> Path:
+    (folder / "environment").mkdir(parents=True)
+    (folder / "environment" / "Dockerfile").write_text("FROM x\n")
+    return folder
+
+
+def marked(mark: str) -> list[str]:
+    """Processes of boxes that sleep for as long as the mark says."""
     found = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
@@ -54,9 +58,17 @@ def marked() -> list[str]:
                 line = (folder / "cmdline").read_bytes()
             except OSError:
                 continue
-            if b"sleep\x0097531" in line:
+            if f"sleep\0{mark}\0".encode() in line:
                 found.append(folder.name)
     return found
+
+
+def has_ended(pid: int) -> bool:
+    """Say whether a process has ended, though whoever inherited it may not have noticed yet."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
 
 
 def boxes_of(base: Path) -> list[Path]:
@@ -72,40 +84,66 @@ def groups_of(pid: int) -> list[Path]:
     ]
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("victim", ["owner", "launcher"])
-def test_death(victim: str, number: signal.Signals, base: Path) -> None:
+class Owning:
+    """Another process that owns a box in which something sleeps."""
+
+    def __init__(self, folder: Path, mark: str) -> None:
+        self.base, self.mark = new_base(folder), mark
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", OWNER, str(self.base), mark],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env={**os.environ, "PYTHONPATH": ":".join(sys.path)},
+        )
+
+    def wait_until_up(self) -> None:
+        assert self.process.stdout is not None
+        self.launcher = int(self.process.stdout.readline())
+        assert eventually(lambda: len(marked(self.mark)) == 1)  # its shell may be back first
+        assert len(boxes_of(self.base)) == 1
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+
+
+DEATHS = {
+    "owner-killed": ("owner", signal.SIGKILL),
+    "owner-terminated": ("owner", signal.SIGTERM),
+    "owner-interrupted": ("owner", signal.SIGINT),
+    "launcher-killed": ("launcher", signal.SIGKILL),  # it ignores all other signals
+}
+
+
+def test_deaths(tmp_path: Path) -> None:
     """Of the owner: all goes. Of the launcher: the boxes die with it, their files at the next start."""
-    if victim == "launcher" and number is not signal.SIGKILL:
-        pytest.skip("it ignores all others")
-    owner = subprocess.Popen(
-        [sys.executable, "-c", OWNER, str(base)],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": ":".join(sys.path)},
-    )
+    owners: dict[str, Owning] = {}
     try:
-        assert owner.stdout is not None
-        launcher = int(owner.stdout.readline())
-        assert eventually(lambda: len(marked()) == 1)  # its shell may be back first
-        assert len(boxes_of(base)) == 1
-        if victim == "owner":
-            owner.send_signal(number)
-            owner.wait()
-        else:
-            os.kill(launcher, number)
-        assert eventually(lambda: not marked())
-        if victim == "launcher":
-            owner.kill()
-            owner.wait()
-            sweep(base / "cache" / "boxes")
-        assert eventually(lambda: not boxes_of(base))
+        for number, name in enumerate(DEATHS):  # all at once: their start takes longest
+            owners[name] = Owning(tmp_path / name, f"9753{number}")
+        for owner in owners.values():
+            owner.wait_until_up()
+        for name, (victim, how) in DEATHS.items():
+            owner = owners[name]
+            os.kill(owner.process.pid if victim == "owner" else owner.launcher, how)
+        for name, (victim, _) in DEATHS.items():
+            owner = owners[name]
+            if victim == "owner":
+                owner.process.wait()
+            assert eventually(lambda: not marked(owner.mark)), name  # noqa: B023 - asked for at once
+            if victim == "launcher":
+                owner.end()
+                sweep(owner.base / "cache" / "boxes")
+            assert eventually(lambda: not boxes_of(owner.base)), name  # noqa: B023
+            assert eventually(lambda: has_ended(owner.launcher)), name  # noqa: B023
+            if victim == "owner":
+                assert eventually(lambda: not groups_of(owner.process.pid)), name  # noqa: B023
     finally:
-        owner.kill()
-        owner.communicate()
-    assert eventually(lambda: not Path(f"/proc/{launcher}").exists())
-    if victim == "owner":
-        assert eventually(lambda: not groups_of(owner.pid))
+        for owner in owners.values():
+            owner.end()
 
 
 def test_launcher_killed_under_a_box(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,6 +168,7 @@ def test_box_that_does_not_start_leaves_nothing(
 ) -> None:
     parts = local._parts()
     assert eventually(lambda: not parts.boxes._up)
+    others = groups_of(os.getpid())
     wrong = replace(parts.setup, binary=replace(parts.setup.binary, path=Path("/bin/false")))
     monkeypatch.setattr(parts.boxes, "_setup", wrong)
     with pytest.raises(SandboxFailed, match="bubblewrap could not start the box"):
@@ -137,17 +176,18 @@ def test_box_that_does_not_start_leaves_nothing(
     monkeypatch.undo()
     left = [each for owner in (local_context.cache_dir / "boxes").iterdir() for each in owner.iterdir()]
     assert left == []
-    assert groups_of(os.getpid()) == []
+    assert groups_of(os.getpid()) == others
 
 
 def test_destroyed_box_leaves_nothing(start_local: Start, local_context: SandboxContext) -> None:
+    others = groups_of(os.getpid())
     box = start_local(memory_mb=256)
-    sh(box, "mkdir -p /a/b && touch /a/b/c && chmod 0 /a/b /a; setsid sleep 97531 >/dev/null 2>&1 &")
+    sh(box, "mkdir -p /a/b && touch /a/b/c && chmod 0 /a/b /a; setsid sleep 97539 >/dev/null 2>&1 &")
     box.destroy()
     folders = local_context.cache_dir / "boxes"
     assert eventually(lambda: not [each for owner in folders.iterdir() for each in owner.iterdir()])
-    assert marked() == []
-    assert groups_of(os.getpid()) == []
+    assert marked("97539") == []
+    assert groups_of(os.getpid()) == others
 
 
 def test_close_with_a_box_up(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:

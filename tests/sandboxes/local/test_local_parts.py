@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.local_boxes import pruned_images
+from support.no_engine import hide_engine
 
-from pytest_rlenv.errors import DiskFull, EngineUnavailable, SandboxFailed, StageTimeout
+from pytest_rlenv.errors import DiskFull, EngineUnavailable, SandboxFailed, StageTimeout, Unsupported
 from pytest_rlenv.sandboxes.docker.sandbox import DockerSandbox
-from pytest_rlenv.sandboxes.loading import create
-from pytest_rlenv.sandboxes.local import LocalSandbox, bwrap, prune, seccomp
+from pytest_rlenv.sandboxes.local import LocalSandbox, bwrap, seccomp
+from pytest_rlenv.sandboxes.local.bwrap import is_privileged
 from pytest_rlenv.sandboxes.local.cgroups import Cgroups, Group, find_in, make_group
 from pytest_rlenv.sandboxes.local.extract import extract
 from pytest_rlenv.sandboxes.local.health import wait_healthy
@@ -25,8 +27,9 @@ from pytest_rlenv.sandboxes.local.imageconfig import HealthCheck, ImageConfig
 from pytest_rlenv.sandboxes.local.launcher import parse_status
 from pytest_rlenv.sandboxes.local.limits import describe_limits
 from pytest_rlenv.sandboxes.local.rootfs import RootfsCache
+from pytest_rlenv.sandboxes.local.sandbox import HostSandbox
 from pytest_rlenv.sandboxes.local.users import User, find_user, is_root
-from pytest_rlenv.sandboxes.protocol import Completed, ImageRef, SandboxContext
+from pytest_rlenv.sandboxes.protocol import BuildOptions, Completed, ImageRef, ImageSpec, SandboxContext
 
 # ---- users
 
@@ -57,13 +60,15 @@ def read(path: str) -> bytes | None:
         (4321, User(4321, 0, (0,), "/")),
         ("4321:more", User(4321, 77, (77,), "/")),
         ("none", User(5, 5, (5,), "/")),
+        ("ann:", User(1000, 100, (100, 77, 78), "/home/ann")),
+        (":5", User(0, 5, (5,), "/root")),
     ],
 )
 def test_users(spec: str | int | None, expected: User) -> None:
     assert find_user(spec, read) == expected
 
 
-@pytest.mark.parametrize("spec", ["ghost", "bad", "broken", "ann:ghosts", ":0", "ann:"])
+@pytest.mark.parametrize("spec", ["ghost", "bad", "broken", "ann:ghosts", "²", 2**31, "ann:2147483648", -1])
 def test_unknown_users(spec: str) -> None:
     with pytest.raises(SandboxFailed, match="does not exist in the image"):
         find_user(spec, read)
@@ -272,7 +277,7 @@ def test_extraction_to_a_full_disk(tmp_path: Path) -> None:
         def read(self, size: int | None = -1) -> bytes:
             raise OSError(28, "No space left on device")
 
-    with pytest.raises(DiskFull, match="no space left to extract the image"):
+    with pytest.raises(DiskFull, match="cannot extract the image: no space left"):
         extract(Full(), tmp_path / "root", owners=False)
 
 
@@ -321,9 +326,9 @@ def test_names_are_remembered_while_their_image_is_here(tmp_path: Path) -> None:
     cache.remember("name:x", image)
     assert cache.recall("name:x") == image
     cache.close()
-    assert prune(tmp_path, 0) == 1
+    assert pruned_images(tmp_path, 0) == 1
     assert cache.recall("name:x") is None
-    assert prune(tmp_path, 0) == 0
+    assert pruned_images(tmp_path, 0) == 0
     assert list((tmp_path / "rootfs/names").iterdir()) == []
 
 
@@ -333,18 +338,18 @@ def test_prune_by_age(tmp_path: Path) -> None:
         cache.find_or_add(f"sha256:{number}", fill, timeout=None)
     cache.close()
     os.utime(tmp_path / "rootfs/1/used", (0, 0))
-    assert prune(tmp_path, 3600) == 1
+    assert pruned_images(tmp_path, 3600) == 1
     assert not (tmp_path / "rootfs/1").exists()
     assert (tmp_path / "rootfs/2").exists()
-    assert prune(tmp_path / "nowhere", 0) == 0
+    assert pruned_images(tmp_path / "nowhere", 0) == 0
 
 
 def test_image_in_use_is_not_pruned(tmp_path: Path) -> None:
     cache = RootfsCache(tmp_path, owners=True)
     cache.find_or_add("sha256:1", fill, timeout=None)
-    assert prune(tmp_path, 0) == 0
+    assert pruned_images(tmp_path, 0) == 0
     cache.close()
-    assert prune(tmp_path, 0) == 1
+    assert pruned_images(tmp_path, 0) == 1
 
 
 def test_one_fills_while_others_wait(tmp_path: Path) -> None:
@@ -604,7 +609,7 @@ def test_overlays_refused_leaves_the_hosts_userland(
     refuse = 'case "$*" in *--overlay-src*) echo "bwrap: no overlay" >&2; exit 1;; esac'
     fake_bwrap(tmp_path, monkeypatch, refuse)
     sandbox = LocalSandbox(context)
-    assert sandbox.describe().startswith("local (host userland; bubblewrap 9.9")
+    assert sandbox.describe().startswith("local (host userland, FROM image not used; bubblewrap 9.9")
     assert "overlays are refused here: bwrap: no overlay" in sandbox._parts().setup.no_overlay
     sandbox.close()
 
@@ -622,37 +627,86 @@ def test_old_bubblewrap_leaves_the_hosts_userland(
     sandbox.close()
 
 
-def test_auto_takes_docker_where_an_engine_answers(
+def test_records_tell_the_hosts_userland_from_images(
+    context: SandboxContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_bwrap(tmp_path, monkeypatch, "exit 0")
+    hide_engine(monkeypatch, tmp_path / "docker")
+    local, host = LocalSandbox(context), HostSandbox(context)
+    assert local.name == host.name == "local (host userland)"
+    assert local.describe().startswith(
+        "local (host userland, FROM image not used but where it was extracted before; bubblewrap 9.9"
+    )
+    assert host.describe().startswith("local (host userland, FROM image not used; bubblewrap 9.9")
+    monkeypatch.setattr(DockerSandbox, "check", lambda self: None)
+    with_images = LocalSandbox(context)
+    assert with_images.name == "local"
+    assert with_images.describe().startswith("local (image root file systems; bubblewrap 9.9")
+    assert host.name == "local (host userland)"
+    for sandbox in (local, host, with_images):
+        sandbox.close()
+
+
+def test_a_sandbox_that_cannot_start_boxes_has_a_name(
     context: SandboxContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(DockerSandbox, "check", lambda self: None)
-    sandbox = create("auto", context)
-    sandbox.check()
-    assert sandbox.name == "docker"
-    sandbox.close()
-
-
-def test_auto_takes_local_boxes_else(context: SandboxContext, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere")
-    monkeypatch.setattr(LocalSandbox, "check", lambda self: None)
-    sandbox = create("auto", context)
-    assert sandbox.name == "local"
-    sandbox.close()
-
-
-def test_auto_says_all_that_it_tried(context: SandboxContext, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere")
     monkeypatch.setattr(bwrap, "_paths", lambda: iter(()))
-    sandbox = create("auto", context)
+    assert LocalSandbox(context).name == "local"
+    assert HostSandbox(context).name == "local (host userland)"
+
+
+def test_the_hosts_userland_by_choice_asks_no_engine_and_no_cache(
+    context: SandboxContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_bwrap(tmp_path, monkeypatch, "exit 0")
+    monkeypatch.setattr(DockerSandbox, "check", lambda self: pytest.fail("an engine was asked"))
+    monkeypatch.setattr(RootfsCache, "recall", lambda self, key: pytest.fail("the cache was asked"))
+    host = HostSandbox(context)
+    (tmp_path / "environment").mkdir()
+    (tmp_path / "environment/Dockerfile").write_text("FROM some/image\nWORKDIR /app\n")
+    image = host.prepare(ImageSpec(context=tmp_path / "environment"))
+    assert (image.name, image.sandbox) == ("host userland (for some/image)", "")
+    with pytest.raises(Unsupported, match="image 'x': the local sandbox over this machine's userland has no"):
+        host.prepare(ImageSpec(name="x"))
+    host.close()
+
+
+def test_an_image_that_was_extracted_before_is_recorded_as_one(
+    context: SandboxContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_bwrap(tmp_path, monkeypatch, "exit 0")
+    hide_engine(monkeypatch, tmp_path / "docker")
+    cache = RootfsCache(context.cache_dir, owners=is_privileged())
+    cache.find_or_add("sha256:1", fill, timeout=None)
+    cache.remember("name:some/image", ImageRef("some/image", "sha256:1"))
+    local = LocalSandbox(context)
+    assert local.name == "local (host userland)"
+    assert local.prepare(ImageSpec(name="some/image")).sandbox == "local"
+    local.close()
+    cache.close()
+
+
+@pytest.mark.parametrize(("machine", "extra"), [("x86_64", True), ("aarch64", False)])
+def test_the_extra_is_advised_where_it_brings_something(
+    machine: str, extra: bool, context: SandboxContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bwrap, "_paths", lambda: iter(()))
+    real = os.uname()
+    monkeypatch.setattr(bwrap.os, "uname", lambda: os.uname_result((*real[:4], machine)))
     with pytest.raises(EngineUnavailable) as caught:
-        sandbox.check()
-    assert "docker: the Docker engine at unix:///nowhere" in caught.value.message
-    assert "local: the local sandbox needs bubblewrap" in caught.value.message
-    assert all(f"{number})" in caught.value.hint for number in (1, 2, 3))
-    sandbox.close()
+        LocalSandbox(context).check()
+    assert ("pytest-rlenv[local]" in caught.value.hint) is extra
+    assert "bubblewrap package" in caught.value.hint
 
 
-def test_making_a_sandbox_touches_nothing(context: SandboxContext) -> None:
-    for name in ("auto", "local"):
-        create(name, context).close()
-    assert not context.cache_dir.exists()
+def test_an_image_that_is_built_otherwise_is_not_made_without_images(
+    context: SandboxContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_bwrap(tmp_path, monkeypatch, "exit 0")
+    host = HostSandbox(context)
+    (tmp_path / "environment").mkdir()
+    (tmp_path / "environment/Dockerfile").write_text("FROM debian\n")
+    assert host.prepare(ImageSpec(context=tmp_path / "environment")).id
+    with pytest.raises(Unsupported, match="built with arguments, a target or another Dockerfile"):
+        host.prepare(ImageSpec(context=tmp_path / "environment", options=BuildOptions(args=(("A", "1"),))))
+    host.close()

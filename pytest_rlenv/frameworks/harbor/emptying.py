@@ -1,0 +1,85 @@
+"""Empty the folders in which the verifier looks, whatever the agent made of them and of the tools there."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from pytest_rlenv.errors import AgentFailed, BoxUnfit, SandboxFailed, Stage
+from pytest_rlenv.rollout import StepRecord
+from pytest_rlenv.sandboxes.protocol import Box
+from pytest_rlenv.verdict import number
+
+WIPE_TIMEOUT = 60.0
+"""Seconds for emptying folders in the box."""
+
+UNVERIFIABLE = "the agent left the box in a state in which it cannot be verified"
+
+
+def empty_folders(box: Box, folders: Sequence[str], record: StepRecord) -> None:
+    """Remove what the agent left where the verifier looks: tests of its own, a reward written beforehand.
+
+    The agent may have been root and replaced ``rm``, so what is left is looked at from outside. A folder
+    that cannot be removed, such as a volume of the image, may stay if it is empty. Where something that
+    the agent left running is in the way, all processes are killed.
+
+    Args:
+        box: the agent's box.
+        folders: absolute paths without characters that mean something to a shell.
+        record: where it is noted that processes were killed.
+
+    Raises:
+        AgentFailed: what the agent left cannot be removed. SandboxFailed: the box died.
+    """
+    trouble = _wipe(box, folders)
+    left = _left(box, folders)
+    if not left and (trouble is None or isinstance(trouble, BoxUnfit)):
+        return
+    try:
+        box.quiesce()
+        trouble = _wipe(box, folders)
+        left = _left(box, folders)
+    except SandboxFailed as error:
+        if not isinstance(trouble, BoxUnfit):
+            raise
+        trouble = error  # without a shell, a box that was killed does not start again
+    if left:
+        raise AgentFailed(
+            f"{UNVERIFIABLE}: {left} cannot be emptied", detail=str(trouble or ""), stage=Stage.VERIFY
+        )
+    record.note(
+        "processes-killed",
+        "what the agent left running was killed: the verifier's folders could not be emptied before",
+    )
+
+
+def _wipe(box: Box, folders: Sequence[str]) -> SandboxFailed | None:
+    """Empty the folders; return why that could not be tried, or did not end."""
+    names = " ".join(folders)
+    # The agent may have removed `rm`, and put something else where /logs was.
+    script = f"rm -rf {names} || find {names} -delete ; [ -d logs ] || rm -rf logs"
+    try:
+        done = box.run(("sh", "-c", script), user=0, cwd="/", timeout=WIPE_TIMEOUT)
+    except SandboxFailed as error:
+        return error
+    if done.timed_out:
+        return SandboxFailed(f"rm did not end within {number(WIPE_TIMEOUT)} s")
+    if done.exit_code and b"fork" in done.output.lower():
+        return SandboxFailed("no process left in the box for rm")
+    return None
+
+
+def _left(box: Box, folders: Sequence[str]) -> str:
+    """Return the folder that still holds something, seen from outside; empty if there is none."""
+    for path in folders:
+        found = box.stat(path)
+        if found is not None and not (found.kind == "directory" and _is_empty(box, path)):
+            return path
+    return ""
+
+
+def _is_empty(box: Box, path: str) -> bool:
+    with tempfile.TemporaryDirectory(prefix="rlenv-left-") as scratch:
+        found = box.get_tree(path, Path(scratch), cap=0, max_files=1)
+        return not (found.files or found.refused or any(Path(scratch).iterdir()))

@@ -1,0 +1,177 @@
+"""How a box gives us the socket of its gate: through a folder that both see, empty but for that moment.
+
+The folder is the only one of this machine that a box ever sees, and only a box with an allowlist does. It is
+read-only there; in it is one Unix socket while we wait at its other end, and nothing otherwise. What waits
+takes one listening socket and goes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import select
+import shutil
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pytest_rlenv.errors import SandboxFailed, Unsupported
+from pytest_rlenv.sandboxes.docker.client import Engine
+from pytest_rlenv.sandboxes.docker.failures import EngineRefused
+from pytest_rlenv.sandboxes.docker.gate_program import ASSEMBLERS, failed_step, gate_program
+from pytest_rlenv.sandboxes.network.listeners import LIMIT, receive_listener
+from pytest_rlenv.sandboxes.network.variables import PORT
+from pytest_rlenv.sandboxes.owners import Owner
+from pytest_rlenv.sandboxes.protocol import Entry
+
+FOLDER = "/.rlenv"
+"""Where a box sees the folder."""
+
+_NAME = "gate"
+_PROGRAM = "/.rlenv-gate"
+_FAILED = 100
+_LOOK = 0.1
+_SCRIPT = f'{_PROGRAM} || exit $(({_FAILED} + $?)); exec "$@"'
+
+
+class Handover:
+    """One box's way to hand over its socket, for as long as the box lives.
+
+    Args:
+        base: folder for such folders; made if need be.
+        architecture: the engine's.
+
+    Raises:
+        SandboxFailed: the folder cannot be made.
+    """
+
+    def __init__(self, base: Path, architecture: str) -> None:
+        self.folder = base / Owner.me().new_name()
+        with _as_failure(self.folder):
+            base.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.folder.mkdir(mode=0o755)
+            self.folder.chmod(0o755)  # whatever the umask: the image's user must get through
+        self.entries = (
+            Entry(_PROGRAM[1:], gate_program(architecture, PORT, f"{FOLDER}/{_NAME}"), mode=0o755),
+        )
+        self._server: socket.socket | None = None
+
+    @property
+    def mount(self) -> dict[str, Any]:
+        """The folder as one of the engine's mounts."""
+        return {"Type": "bind", "Source": str(self.folder), "Target": FOLDER, "ReadOnly": True}
+
+    def expect(self) -> None:
+        """Wait for the box's socket from now on.
+
+        Raises:
+            SandboxFailed: the folder cannot hold a socket.
+        """
+        self._end()
+        server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        with contextlib.ExitStack() as undo, _as_failure(self.folder):
+            undo.callback(server.close)
+            folder = os.open(self.folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                # by its descriptor, as the path of a Unix socket must be short
+                server.bind(f"/proc/self/fd/{folder}/{_NAME}")
+            finally:
+                os.close(folder)
+            (self.folder / _NAME).chmod(0o666)
+            server.listen(1)
+            undo.pop_all()
+        self._server = server
+
+    def receive(self, look: Callable[[], None]) -> socket.socket:
+        """Return the box's listening socket.
+
+        Args:
+            look: raises what happened to a box that ended meanwhile.
+
+        Raises:
+            SandboxFailed: none came, or something else did.
+        """
+        assert self._server is not None, "expect() comes first"
+        try:
+            with _accept(self._server, look) as link:
+                return receive_listener(link)
+        finally:
+            self._end()
+
+    def close(self) -> None:
+        """Remove the folder; may be called twice."""
+        self._end()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _end(self) -> None:
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+            with contextlib.suppress(OSError):
+                (self.folder / _NAME).unlink()
+
+
+@contextmanager
+def _as_failure(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise SandboxFailed(
+            f"no socket for the gate to allowed hosts can be made in {folder}: {error.strerror or error}",
+            hint="set RLENV_CACHE to a folder on a local disk with space left",
+        ) from error
+
+
+def entrypoint(own: Sequence[str]) -> list[str]:
+    """Return an ENTRYPOINT that opens the gate, and becomes the image's own before anything of it runs."""
+    return ["sh", "-c", _SCRIPT, "rlenv-gate", *own]
+
+
+def failure(exit_code: int) -> SandboxFailed | None:
+    """Return the error for a box that ended with this exit code, if that is one of a gate not opened."""
+    if not _FAILED < exit_code < _FAILED + 28:
+        return None
+    step = failed_step(exit_code - _FAILED)
+    return SandboxFailed(
+        f"the box could not open its gate to the allowed hosts: it failed to {step}",
+        hint="SELinux or AppArmor may forbid a container to connect to a socket of this machine",
+    )
+
+
+def not_shared(refused: EngineRefused) -> Unsupported | None:
+    """Return the skip for an engine that refused a box as it does not see the gate's folder."""
+    if "bind source path does not exist" not in refused.message:
+        return None
+    return Unsupported(
+        "network mode 'allowlist': the Docker engine does not see this machine's folders (if this runs in a "
+        "container too: mount its cache folder from the host, at the same path)"
+    )
+
+
+def impediment(engine: Engine) -> str:
+    """Return why boxes of this engine cannot hand over a socket; empty if there is no reason to think so."""
+    info = engine.info()
+    if not sys.platform.startswith("linux") or engine.endpoint.socket_path is None:
+        return "the Docker engine is not on this machine, or in a virtual machine of it"
+    if info.get("KernelVersion") != platform.release():
+        return "the Docker engine runs on another kernel than this machine's"
+    if info.get("Architecture") not in ASSEMBLERS:
+        return f"the Docker engine's processor is {info.get('Architecture')}"
+    return ""
+
+
+def _accept(server: socket.socket, look: Callable[[], None]) -> socket.socket:
+    give_up = time.monotonic() + LIMIT
+    poll = select.poll()
+    poll.register(server, select.POLLIN)
+    while not poll.poll(_LOOK * 1000):
+        look()
+        if time.monotonic() > give_up:
+            raise SandboxFailed(f"the box did not open the gate to its allowed hosts within {LIMIT:g} s")
+    link, _ = server.accept()
+    return link
