@@ -58,9 +58,9 @@ SKIPPED: dict[str, dict[tuple[str, str], str]] = {
 
 NOT_NEEDED = (
     *(f"/usr/share/{name}" for name in ("doc", "info", "locale", "man", "perl5", "zoneinfo")),
-    *("/usr/lib/*/gconv", "/var/cache/*", "/var/lib/dpkg"),
+    *("/var/cache/*", "/var/lib/dpkg"),
 )
-"""Three of four files of the base image."""
+"""Most of the files of the base image."""
 
 Row = list[Any]
 

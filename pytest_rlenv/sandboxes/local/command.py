@@ -17,6 +17,8 @@ INFO_FD, SECCOMP_FD = 3, 4
 
 UP = b"rlenv-up\n"
 """What the first process of a box prints when all is in place."""
+NO_SLEEP = "rlenv-no-sleep"
+"""What it prints, as an error, where it cannot keep the box up."""
 
 _CAPABILITY_NUMBERS = {
     "CHOWN": 0,
@@ -100,4 +102,6 @@ def _kernel_files() -> list[str]:
 def _keeper(lifetime: float) -> Sequence[str]:
     shell, option, script, *rest = keeper_command(lifetime)
     up = UP.decode("ascii").strip()
-    return [shell, option, f"echo {up}; exec </dev/null >/dev/null 2>&1; {script}", *rest]
+    # without it, the box would be gone before anybody could ask why
+    look = f"command -v sleep >/dev/null || {{ echo {NO_SLEEP} >&2; exit 1; }}"
+    return [shell, option, f"{look}; echo {up}; exec </dev/null >/dev/null 2>&1; {script}", *rest]

@@ -15,7 +15,7 @@ from pytest_rlenv.disk import CACHE_CURE, says_full
 from pytest_rlenv.errors import BoxUnfit, DiskFull, RlenvError, SandboxFailed
 from pytest_rlenv.sandboxes.local import seccomp
 from pytest_rlenv.sandboxes.local.bwrap import cure
-from pytest_rlenv.sandboxes.local.command import UP
+from pytest_rlenv.sandboxes.local.command import NO_SLEEP, UP
 from pytest_rlenv.sandboxes.local.launcher import Launcher, read_status
 from pytest_rlenv.sandboxes.local.root import BoxRoot
 
@@ -195,6 +195,8 @@ def _not_started(words: bytes) -> RlenvError:
             hint="base the image on one with a shell; distroless and scratch images cannot be used",
             detail=said,
         )
+    if NO_SLEEP in said:
+        return BoxUnfit("the image has no `sleep`, which keeps a box up")
     if says_full(said):
         return DiskFull("cannot start the box: no space left on this machine", hint=CACHE_CURE, detail=said)
     if "permission denied" in low or "not permitted" in low:

@@ -217,12 +217,6 @@ def test_two_at_once_with_the_same_names_ports_and_ranges(start: Start, engine: 
             "service 'db' is unhealthy",
             "not yet",
         ),
-        (
-            "command: [sh, -c, 'echo starting; sleep 60'], healthcheck: {test: 'false', interval: 1m}",
-            "service 'db' was not healthy within the start's time limit",
-            "starting",
-        ),
-        ("command: [sleep, '60']", "service 'db' has no healthcheck", ""),
         ("command: [no-such-program]", "service 'db'", "no-such-program"),
         (
             "command: [sleep, '60'], post_start: [{command: [sh, -c, 'echo oh; exit 3']}]",
@@ -236,7 +230,7 @@ def test_a_service_that_does_not_come_up_is_the_tasks_fault(
 ) -> None:
     main = "main: {depends_on: {db: {condition: service_healthy}}}"
     with pytest.raises(BoxUnfit, match=words) as failed:
-        start(f"services:\n  {main}\n  db: {{image: {PYTHON}, {db}}}\n", start_timeout=3.0)
+        start(f"services:\n  {main}\n  db: {{image: {PYTHON}, {db}}}\n", start_timeout=120.0)
     assert detail in failed.value.detail
     assert left_of(engine, session) == []
 
