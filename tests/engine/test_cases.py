@@ -12,10 +12,13 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from filelock import FileLock
 from support.engine import BASE, remove_image, write_context
 from support.project import properties, verdict_of
 
@@ -33,10 +36,9 @@ SETS = {
     "terminal-bench": TESTS / "cases" / "terminal_bench",
 }
 HARBOR = ("cases", "verdicts", "quickstart")
-RUNS = {DOCKER: tuple(SETS), LOCAL: HARBOR, LOCAL_HOST: HARBOR}
-"""The sets that are run in each sandbox."""
-
-AGENTS = ("oracle", "nop")
+SETS_OF = {DOCKER: tuple(SETS), LOCAL: HARBOR, LOCAL_HOST: HARBOR}
+RUNS = {DOCKER: ("oracle", "nop"), LOCAL: ("oracle,nop",), LOCAL_HOST: ("oracle,nop",)}
+"""The runs of pytest, by their agents. Where a rollout is cheap, one run does all of them."""
 
 NO_SERVICES = {("cases", "compose-sidecar"): "environment/docker-compose.yaml: this sandbox runs no"}
 NO_IMAGES = {
@@ -85,89 +87,82 @@ def expected_of(sandbox: str, set_name: str, agent: str) -> dict[str, Row]:
 
 CASES = [
     pytest.param(
-        *(sandbox, agent, set_name, name),
+        *(sandbox, agents, agent, set_name, name),
         id=f"{sandbox}-{agent}-{set_name}-{name}",
         marks=() if sandbox == LOCAL_HOST else pytest.mark.docker,
     )
-    for sandbox, sets in RUNS.items()
-    for agent in AGENTS
-    for set_name in sets
+    for sandbox, runs in RUNS.items()
+    for agents in runs
+    for agent in agents.split(",")
+    for set_name in SETS_OF[sandbox]
     for name in expected_of(sandbox, set_name, agent)
 ]
 
-Cases = dict[tuple[str, str], ET.Element]
+Cases = dict[tuple[str, str, str], ET.Element]
 
 
 @pytest.fixture(scope="session")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where extracted images are kept between the runs."""
-    return tmp_path_factory.mktemp("cache")
+def cases(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Cases]:
+    """Give the JUnit test cases of agents in a sandbox, by set, task and agent, from one run of them all.
+
+    Whoever asks first runs them: this process, or another worker of the same session.
+    """
+    mine = tmp_path_factory.getbasetemp()
+    shared = mine.parent if "PYTEST_XDIST_WORKER" in os.environ else mine
+
+    @cache
+    def cases(sandbox: str, agents: str) -> Cases:
+        folder = shared / f"cases-{sandbox}-{agents}"
+        with FileLock(f"{folder}.lock"):
+            if not (folder / "junit.xml").exists():
+                folder.mkdir(exist_ok=True)
+                if sandbox != DOCKER:
+                    skip_unless_there(sandbox, folder)
+                with small_base(folder) if sandbox == LOCAL else nullcontext(BASE) as base:
+                    run_all(sandbox, agents, folder, base)
+        found = {}
+        for case in ET.parse(folder / "junit.xml").getroot().iter("testcase"):
+            facts = properties(case)
+            found[facts["rlenv.repo"].removeprefix("env/"), facts["rlenv.task"], facts["rlenv.agent"]] = case
+        return found
+
+    return cases
 
 
-@pytest.fixture(scope="session")
-def small_base(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], str]]:
+@contextmanager
+def small_base(folder: Path) -> Iterator[str]:
     """Have the base image without what no task needs: each image on it is extracted as a whole."""
-    folder = tmp_path_factory.mktemp("small-base")
-    sandbox = DockerSandbox(SandboxContext("s", "main", folder / "cache", folder / "run"))
-    made: list[str] = []
-
-    def small_base() -> str:
-        if not made:
-            context = write_context(folder / "context", f"FROM {BASE}\nRUN rm -rf {' '.join(NOT_NEEDED)}")
-            made.append(sandbox.prepare(ImageSpec(context=context, slug="small base")).name)
-        return made[0]
-
-    yield small_base
-    sandbox.close()
-    for name in made:
+    sandbox = DockerSandbox(SandboxContext("s", "main", folder / "base", folder / "base"))
+    context = write_context(folder / "base" / "context", f"FROM {BASE}\nRUN rm -rf {' '.join(NOT_NEEDED)}")
+    name = sandbox.prepare(ImageSpec(context=context, slug="small base")).name
+    try:
+        yield name
+    finally:
+        sandbox.close()
         remove_image(shared_engine(), name)
 
 
-def run_all(sandbox: str, agent: str, folder: Path, cache: Path, base: str) -> Cases:
-    """Run all sets of a sandbox in one go, and return the JUnit test cases by set and task."""
+def run_all(sandbox: str, agents: str, folder: Path, base: str) -> None:
     names: set[str] = set()
-    workers = "-n4" if sandbox == DOCKER else "-n2"  # a container is waited for, most of the time
-    command = [sys.executable, "-m", "pytest", "-q", workers, f"--rlenv-sandbox={sandbox}", "--agent", agent]
-    for set_name in RUNS[sandbox]:
+    command = [sys.executable, "-m", "pytest", "-q", "-n4", f"--rlenv-sandbox={sandbox}", "--agent", agents]
+    for set_name in SETS_OF[sandbox]:
         shutil.copytree(SETS[set_name], folder / "env" / set_name, symlinks=True)
         for file in (folder / "env" / set_name).rglob("Dockerfile"):
             file.write_text(file.read_text().replace(f"FROM {BASE}", f"FROM {base}"))
         command += ["--rlenv", f"env/{set_name}"]
-        names.update(expected_of(sandbox, set_name, agent))
+        for agent in agents.split(","):
+            names.update(expected_of(sandbox, set_name, agent))
     command += [f"--rlenv-task={name}" for name in sorted(names)]
     done = subprocess.run(
         [*command, "--junitxml=junit.xml", "-p", "no:cacheprovider"],
         cwd=folder,
-        env={**os.environ, "RLENV_CACHE": str(cache)},
+        env={**os.environ, "RLENV_CACHE": str(folder / "cache")},
         capture_output=True,
         text=True,
         check=False,
     )
+    shutil.rmtree(folder / "cache", ignore_errors=True)  # whole file systems
     assert (folder / "junit.xml").exists(), done.stdout + done.stderr
-    return {
-        (case.get("classname", "").rpartition(".")[2], case.get("name", "")): case
-        for case in ET.parse(folder / "junit.xml").getroot().iter("testcase")
-    }
-
-
-@pytest.fixture(scope="session")
-def cases(
-    tmp_path_factory: pytest.TempPathFactory, cache: Path, small_base: Callable[[], str]
-) -> Iterator[Callable[[str, str], Cases]]:
-    """Run an agent in a sandbox, once per session."""
-    runs: dict[tuple[str, str], Cases] = {}
-
-    def cases(sandbox: str, agent: str) -> Cases:
-        if (sandbox, agent) not in runs:
-            folder = tmp_path_factory.mktemp(f"{sandbox}-{agent}")
-            if sandbox != DOCKER:
-                skip_unless_there(sandbox, folder)
-            base = small_base() if sandbox == LOCAL else BASE
-            runs[sandbox, agent] = run_all(sandbox, agent, folder, cache, base)
-        return runs[sandbox, agent]
-
-    yield cases
-    shutil.rmtree(cache)  # whole file systems
 
 
 def skip_unless_there(sandbox: str, folder: Path) -> None:
@@ -182,12 +177,12 @@ def skip_unless_there(sandbox: str, folder: Path) -> None:
         pytest.skip(f"no images here: {description}")
 
 
-@pytest.mark.parametrize(("sandbox", "agent", "set_name", "name"), CASES)
+@pytest.mark.parametrize(("sandbox", "agents", "agent", "set_name", "name"), CASES)
 def test_a_case_gets_its_verdict(
-    cases: Callable[[str, str], Cases], sandbox: str, agent: str, set_name: str, name: str
+    cases: Callable[[str, str], Cases], sandbox: str, agents: str, agent: str, set_name: str, name: str
 ) -> None:
     outcome, reward, words = expected_of(sandbox, set_name, agent)[name]
-    case = cases(sandbox, agent)[set_name, name]
+    case = cases(sandbox, agents)[set_name, name, agent]
     verdict, text = verdict_of(case)
     assert verdict == outcome, text
     found = properties(case).get("rlenv.reward")
@@ -198,6 +193,5 @@ def test_a_case_gets_its_verdict(
 
 @pytest.mark.parametrize("sandbox", SKIPPED)
 def test_reasons_are_those_of_tasks_that_there_are(sandbox: str) -> None:
-    assert {name for _, name in SKIPPED[sandbox]} <= {
-        name for set_name in RUNS[sandbox] for name in rows_of(set_name)
-    }
+    there = {(set_name, name) for set_name in SETS_OF[sandbox] for name in rows_of(set_name)}
+    assert set(SKIPPED[sandbox]) <= there
