@@ -125,7 +125,8 @@ class _Watch(threading.Thread):
                 pid = int(folder.name)
                 self._seconds[pid] = (int(fields[11]) + int(fields[12])) / _TICK
                 if "python" in name or "pytest" in name:
-                    self._peaks[pid] = _high_water(folder)
+                    # one that is ending has none any more
+                    self._peaks[pid] = max(self._peaks.get(pid, 0.0), _high_water(folder))
             except (OSError, ValueError, IndexError):
                 continue
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the plugin's fast tests against several versions of pytest and of Python.
+# Runs the plugin's fast tests against several versions of pytest and of Python: all of them against the oldest.
 #
 #   bash scripts/matrix.sh [NAME...]      e.g. pytest-8.2.2; all by default
 #
@@ -8,13 +8,16 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-legs=( # name, Python (- is that of .venv), pytest; the oldest and the newest of both go together
-    "pytest-8.2.2  3.10  ==8.2.2"
-    "pytest-8.4.2  -     ==8.4.2"
-    "pytest-9.1.1  -     ==9.1.1"
-    "pytest-9      3.13  >=9,<10"
+legs=( # name, Python (- is that of .venv), pytest, which tests; the oldest and the newest of both go together
+    "pytest-8.2.2  3.10  ==8.2.2  all"
+    "pytest-8.4.2  -     ==8.4.2  some"
+    "pytest-9.1.1  -     ==9.1.1  some"
+    "pytest-9      3.13  >=9,<10  some"
 )
+# Those in which a version of pytest has made a difference, or most likely would.
+some=(tests/plugin/test_{selecting,outcomes,guests,own_tests,jobs,jobs_order}.py)
 export UV_PYTHON_DOWNLOADS=never
+unset PYTHONDONTWRITEBYTECODE # with it, each of a thousand processes compiles what it imports
 # How processes end at a signal is the operating system's affair, not pytest's: tested once, in the fast tests.
 signals=tests/plugin/test_workers.py::test_an_interrupted_run_leaves_reports_and_no_box
 
@@ -40,7 +43,7 @@ install() {
     local name=$1 python=$2 requirement=$3
     [[ -x .matrix/$name/bin/python ]] || .venv/bin/uv venv --quiet --clear --python "$python" ".matrix/$name"
     # Always asked for the newest pytest that fits, which is the point of the open-ended legs.
-    .venv/bin/uv pip install --quiet --python ".matrix/$name/bin/python" --upgrade-package pytest \
+    .venv/bin/uv pip install --quiet --compile-bytecode --python ".matrix/$name/bin/python" --upgrade-package pytest \
         --editable . --group test "pytest$requirement"
 }
 
@@ -60,13 +63,15 @@ use_pips_index
 
 ran=0
 for leg in "${legs[@]}"; do
-    read -r name version requirement <<<"$leg"
+    read -r name version requirement which <<<"$leg"
     wanted "$name" "$@" || continue
     install "$name" "$(find_python "$version")" "$requirement"
     echo "--- $name: $(versions ".matrix/$name/bin/python")"
     report=()
     if [[ -n ${REPORTS:-} ]]; then report=(--junitxml "$REPORTS/$name.xml"); fi # scripts/test.sh counts them
-    ".matrix/$name/bin/python" -m pytest tests/plugin --deselect "$signals" -q -x -n auto -p no:cacheprovider ${report[@]+"${report[@]}"}
+    tests=(tests/plugin)
+    if [[ $which == some ]]; then tests=("${some[@]}"); fi
+    ".matrix/$name/bin/python" -m pytest "${tests[@]}" --deselect "$signals" -q -x -n auto -p no:cacheprovider ${report[@]+"${report[@]}"}
     ran=$((ran + 1))
 done
 if [[ $ran -eq 0 ]]; then

@@ -18,6 +18,7 @@ case ${1:-} in
         ;;
 esac
 
+unset PYTHONDONTWRITEBYTECODE # with it, each of a thousand processes compiles what it imports
 REPORTS=$(mktemp -d)
 export REPORTS
 trap finish EXIT

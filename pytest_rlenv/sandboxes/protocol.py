@@ -224,7 +224,7 @@ class Stat:
         kind: ``file``, ``directory``, ``symlink``, ``fifo``, ``socket`` or ``device``.
         size: bytes.
         mode: permission bits.
-        target: where a symlink points.
+        target: where a symlink points; an engine tells that of a relative one as an absolute path.
     """
 
     kind: str
@@ -265,6 +265,9 @@ class Box(Protocol):
     def put(self, entries: Iterable[Entry], dest: str = "/") -> None:
         """Write files and folders below ``dest`` as root; parents are made, owners are root.
 
+        Whatever is at a path is replaced, but for a folder that is to be one. Links among the parents are
+        followed inside the box.
+
         Raises:
             SandboxFailed: the box is gone or refuses. DiskFull: no space left.
         """
@@ -286,7 +289,9 @@ class Box(Protocol):
         whichever session it moved to.
 
         Raises:
-            SandboxFailed: the box died, or the command could not be started at all.
+            SandboxFailed: the box died, or there was nothing left to start the command with.
+            BoxUnfit: it cannot be started for what it, or the image, says.
+            Unsupported: these boxes have no such user.
         """
         ...
 

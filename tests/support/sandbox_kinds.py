@@ -125,19 +125,23 @@ class Kind:
 class DockerKind(Kind):
     name = DOCKER
 
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._built: list[ImageRef] = []
+
     @contextmanager
     def opened(self, context: SandboxContext) -> Iterator[Sandbox]:
         try:
             engine = shared_engine()
         except EngineUnavailable as error:
             pytest.fail(f"these tests need a Docker engine (scripts/setup_engine.sh): {error}", pytrace=False)
-        self._built: list[ImageRef] = []
+        others = len(self._built)
         sandbox = DockerSandbox(context)
         yield sandbox
         sandbox.close()
         left = remove_all(engine, f"rlenv.session={context.session}")
-        for image in self._built:
-            remove_image(engine, image.name)
+        while len(self._built) > others:
+            remove_image(engine, self._built.pop().name)
         assert not left, "boxes were left over after close()"
 
     def image(self, sandbox: Sandbox, image: Image) -> ImageRef:

@@ -232,9 +232,7 @@ class DockerBox:
             yield
         except EngineRefused as refused:
             died = None
-            if refused.not_running:
-                died = self._processes.wait_for_death()
-            elif refused.status == 404:
+            if refused.not_running or refused.status == 404:
                 died = self._processes.cause_of_death()
             raise died or box_refused(self._engine, refused) from refused
 

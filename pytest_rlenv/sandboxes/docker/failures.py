@@ -35,7 +35,8 @@ class EngineRefused(Exception):
     @property
     def not_running(self) -> bool:
         """True when the request needs a running container and this one is not."""
-        return self.status == 409 and "is not running" in self.message
+        # 409 for a command that is made, 500 for one that is started by then
+        return self.status in (409, 500) and "is not running" in self.message
 
     def as_error(self, stage: Stage | None = None) -> RlenvError:
         """Return the error that callers see."""

@@ -77,13 +77,6 @@ class Processes:
         """Return the error that says why the container is not running; ``None`` if it is."""
         return cause_of_death(self._engine, self._container, self._image)
 
-    def wait_for_death(self) -> RlenvError | None:
-        """Return why the container is not running: the engine may refuse for it before it describes it so."""
-        give_up = time.monotonic() + _DEATH_LIMIT
-        while not (died := self.cause_of_death()) and time.monotonic() < give_up:
-            time.sleep(_KILL_PAUSE)
-        return died
-
     def raise_if_dead(self) -> None:
         """Tell a command that was killed from a box that was.
 

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 from support.boxes import ok, sh
 
-from pytest_rlenv.errors import Unsupported
 from pytest_rlenv.sandboxes.local.command import CAPABILITY_MASK
-from pytest_rlenv.sandboxes.protocol import ALLOWLIST, PUBLIC, Box, Sandbox
+from pytest_rlenv.sandboxes.protocol import PUBLIC, Box, Sandbox
 
 Start = Callable[..., Box]
 
@@ -198,16 +197,6 @@ def test_no_network(box: Box, server: int) -> None:
     # but one's own services can be reached
     refused = box.run(["bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/9"], timeout=20)
     assert b"Connection refused" in refused.stderr
-
-
-def test_an_allowlist_without_hosts_or_its_refusal(start: Start, sandbox: Sandbox, server: int) -> None:
-    if ALLOWLIST not in sandbox.capabilities.network_modes:
-        with pytest.raises(Unsupported, match="network mode 'allowlist'"):
-            start(network=ALLOWLIST)
-        return
-    box = start(network=ALLOWLIST)
-    assert box.run(["bash", "-c", CONNECT.format("127.0.0.1", server)], timeout=20).stdout == b""
-    assert ok(box, "tail -n +3 /proc/net/dev | cut -d: -f1").split() == ["lo"]
 
 
 def test_public_network(start: Start) -> None:
