@@ -24,6 +24,9 @@ from pytest_rlenv.rollout import Rollout
 from pytest_rlenv.state import INI_MARKS, TAKEN_MARKS, get_run, is_dry, is_worker
 from pytest_rlenv.verdict import Outcome, judge
 
+FIXTURES = pytest.StashKey[Any]()
+"""What pytest knows of the fixtures of an environment's items."""
+
 
 def test_rollout(rollout: Any, request: pytest.FixtureRequest) -> None:
     """The test of a task: its verdict. Errors and skips never come this far."""
@@ -151,8 +154,18 @@ def task_nodes(
 
 
 def rollout_item(parent: pytest.Collector, name: str, planned: Planned) -> RolloutItem:
-    """Return the item of one rollout."""
-    item: RolloutItem = RolloutItem.from_parent(parent, name=name, callobj=test_rollout, planned=planned)
+    """Return the item of one rollout.
+
+    All of one environment see the same fixtures, which pytest looks up once for the first of them, as it does
+    for the items of a parametrized test: looking them up for each is most of what 10,000 items would cost.
+    """
+    module = parent.getparent(pytest.Module)
+    known = None if module is None else module.stash.get(FIXTURES, None)
+    item: RolloutItem = RolloutItem.from_parent(
+        parent, name=name, callobj=test_rollout, planned=planned, fixtureinfo=known
+    )
+    if known is None and module is not None:
+        module.stash[FIXTURES] = getattr(item, "_fixtureinfo", None)
     return item
 
 
