@@ -6,6 +6,7 @@ import json
 
 import pytest
 from support.project import Project, outcomes, properties, verdict_of
+from support.tasks import write_task
 
 
 @pytest.mark.parametrize(
@@ -212,3 +213,16 @@ def test_xfail_by_a_conftest_is_kept_apart_from_our_verdict(project: Project) ->
     assert records["a"]["verdict"] == "failed"
     assert records["a"]["outcome"] == "xfailed"
     assert records["b"]["verdict"] == "error"
+
+
+@pytest.mark.parametrize("workers", [(), ("-n1",)])
+def test_a_task_outside_the_project_is_skipped_like_any_other(
+    project: Project, tmp_path_factory: pytest.TempPathFactory, workers: tuple[str, ...]
+) -> None:
+    """pytest wants a line to report a skip by a fixture at, also where no file of the project has one."""
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    write_task(elsewhere / "unsolved", solve=None)
+    # unscored, so that this alone decides the exit code
+    result = project.run(f"--rlenv={elsewhere}", "--rlenv-allow-unscored", *workers)
+    assert outcomes(result) == {"skipped": 1}
+    assert result.ret == pytest.ExitCode.OK
