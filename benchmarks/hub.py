@@ -73,11 +73,12 @@ def measure(folder: Path, *, quick: bool) -> Table:
 
 def _start(hub: FakeHub, cache: Path, script: str, requests: dict[str, int], *, cold: bool) -> Cost:
     """Run a script once; how many requests it took goes to ``requests``, by the cache's name."""
+    home = cache.with_name(f"{cache.name}-home")  # the client keeps files there too
     if cold:
         shutil.rmtree(cache, ignore_errors=True)
+        shutil.rmtree(home, ignore_errors=True)
     cache.mkdir(exist_ok=True)
     before = hub.count()
-    home = cache.with_name(f"{cache.name}-home")
     cost = run([sys.executable, "-c", script, str(cache)], env=hub.environ(home))
     requests[cache.name] = hub.count() - before
     return cost
