@@ -45,7 +45,9 @@ def _rollout(task: Path, image: str) -> float:
     client.kill(box)
     chunks, _ = client.get_archive(box, "/logs/verifier/reward.txt")
     with tarfile.open(fileobj=io.BytesIO(b"".join(chunks))) as tar:
-        file = tar.extractfile(tar.next())  # type: ignore[arg-type]  # there is one
+        member = tar.next()
+        assert member is not None
+        file = tar.extractfile(member)
         assert file is not None
         reward = float(file.read())
     client.remove_container(box, v=True, force=True)
@@ -55,7 +57,8 @@ def _rollout(task: Path, image: str) -> float:
 def _client() -> APIClient:
     if not hasattr(_local, "client"):
         _local.client = APIClient(version="auto")
-    return _local.client  # type: ignore[no-any-return]
+    client: APIClient = _local.client
+    return client
 
 
 def _execute(client: APIClient, box: str, script: str) -> None:

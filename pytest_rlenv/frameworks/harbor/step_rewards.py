@@ -7,7 +7,7 @@ that is an error that names the step, where Harbor takes the mean of the others.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -96,12 +96,12 @@ def _all_checks(records: Iterable[StepRecord]) -> Checks | None:
 
 def _all_usage(records: Iterable[StepRecord]) -> dict[str, Any]:
     """Return what all steps used: sums of numbers, else what the last step said."""
-    sums: Counter[str] = Counter()
+    sums: defaultdict[str, float] = defaultdict(int)
     others: dict[str, Any] = {}
     for record in records:
         for key, value in record.usage.items():
             if isinstance(value, (int, float)) and not isinstance(value, bool):
-                sums[key] += value  # type: ignore[assignment]  # Counter is typed for whole numbers
+                sums[key] += value
             else:
                 others[key] = value
     return {**others, **sums}
