@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pytest_rlenv._version import __version__
 from pytest_rlenv.agents.protocol import Agent, AgentContext, AgentOutcome, AgentTimedOut
-from pytest_rlenv.sandboxes.protocol import Completed
+from pytest_rlenv.sandboxes.model import Completed
 
 SOLUTION_DIR = "/solution"
 
@@ -18,11 +18,13 @@ class OracleAgent(Agent):
     name = "oracle"
     version = __version__
     needs_solution = True
+    solution_dir = SOLUTION_DIR
     uses_task_tools = False
 
     def run(self, context: AgentContext) -> AgentOutcome:
         """Run the solution."""
-        context.box.put(context.solution or (), SOLUTION_DIR)
+        if not context.solution_in_place:
+            context.box.put(context.solution or (), SOLUTION_DIR)
         # As Harbor does; the solution's own variables win.
         env = {"DEBIAN_FRONTEND": "noninteractive", **context.solution_env}
         try:

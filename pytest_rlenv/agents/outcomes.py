@@ -11,7 +11,7 @@ from typing import Any
 
 from pytest_rlenv.agents.protocol import AgentOutcome
 from pytest_rlenv.errors import AgentFailed, Stage
-from pytest_rlenv.sandboxes.protocol import Completed
+from pytest_rlenv.sandboxes.model import Completed
 from pytest_rlenv.text import clean, text_of
 
 _DEEPEST = 20

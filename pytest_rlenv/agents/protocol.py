@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from pytest_rlenv.sandboxes.protocol import DEFAULT_OUTPUT_CAP, Box, Completed, Entry
+from pytest_rlenv.sandboxes.model import DEFAULT_OUTPUT_CAP, Completed, Entry
+from pytest_rlenv.sandboxes.protocol import Box
 
 
 class AgentTimedOut(Exception):
@@ -157,6 +158,7 @@ class AgentContext:
         logs: a folder on this machine for its own logs and its ``trajectory.json``; kept with the rollout.
         solution: the reference solution's files to put at ``/solution``; only for agents that ask for it.
         solution_env: variables of the reference solution; likewise.
+        solution_in_place: True if it is at :attr:`Agent.solution_dir` already.
         task: the task's id, for messages.
         model: ``provider/name`` where the user chose one.
         step: the step's name; empty for a task without steps.
@@ -171,6 +173,7 @@ class AgentContext:
     logs: Path
     solution: Sequence[Entry] | None = None
     solution_env: Mapping[str, str] = field(default_factory=dict)
+    solution_in_place: bool = False
     task: str = ""
     model: str | None = None
     step: str = ""
@@ -206,6 +209,9 @@ class Agent(ABC):
     version: ClassVar[str | None] = None
     needs_solution: ClassVar[bool] = False
     """True for an agent that runs the reference solution: a task without one is skipped."""
+    solution_dir: ClassVar[str | None] = None
+    """Where such an agent wants the solution. It may then be there from the start, in a box in which nothing
+    else runs before the agent; :attr:`AgentContext.solution_in_place` tells."""
     must_not_score: ClassVar[bool] = False
     """True for a negative control: it passes while it stays below the threshold."""
     expectation: ClassVar[str | None] = None

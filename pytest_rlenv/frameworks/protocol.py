@@ -8,7 +8,7 @@ from typing import Protocol
 
 from pytest_rlenv.environments.layouts import HARBOR, TERMINAL_BENCH
 from pytest_rlenv.frameworks.context import RolloutContext
-from pytest_rlenv.sandboxes.protocol import ImageSpec
+from pytest_rlenv.sandboxes.model import ImageSpec
 
 
 class LoadedTask(Protocol):

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from pytest_rlenv.errors import BuildFailed, EngineUnavailable, TaskInvalid, Unsupported
 from pytest_rlenv.sandboxes.loading import DOCKER, LOCAL_HOST, create
-from pytest_rlenv.sandboxes.protocol import BuildOptions, ImageSpec, Sandbox, SandboxContext
+from pytest_rlenv.sandboxes.model import BuildOptions, ImageSpec, SandboxContext
+from pytest_rlenv.sandboxes.protocol import Sandbox
 
 EXPLICIT = ("DOCKER_HOST", "DOCKER_CONTEXT")
 """Variables that name an engine: who sets one wants that one, and no other sandbox."""

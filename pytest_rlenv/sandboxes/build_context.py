@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from pytest_rlenv.errors import Stage, TaskInvalid
-from pytest_rlenv.sandboxes.protocol import BuildOptions
+from pytest_rlenv.sandboxes.model import BuildOptions
 
 DOCKERFILE = "Dockerfile"
 _TEXT_NAME = ".rlenv.Dockerfile"

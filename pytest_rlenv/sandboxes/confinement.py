@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pytest_rlenv.errors import Unsupported
+from pytest_rlenv.errors import BoxUnfit, Unsupported
 from pytest_rlenv.sandboxes.commands import check_variables
-from pytest_rlenv.sandboxes.protocol import BoxSpec, Capabilities
+from pytest_rlenv.sandboxes.model import BoxSpec, Capabilities
 
 CAPABILITIES = (
     "AUDIT_WRITE",
@@ -21,6 +21,8 @@ CAPABILITIES = (
 """What root keeps: enough for apt, useradd, su and a server on port 80."""
 PIDS_LIMIT = 1024
 SHM_BYTES = 64 * 1024 * 1024
+LEAST_CPUS = 0.01
+"""The smallest share of a core that the kernel measures out."""
 
 
 def check_spec(spec: BoxSpec, capabilities: Capabilities, *, where: str) -> None:
@@ -33,9 +35,10 @@ def check_spec(spec: BoxSpec, capabilities: Capabilities, *, where: str) -> None
 
     Raises:
         Unsupported: naming what is asked for and what there is.
-        BoxUnfit: an environment variable cannot be passed on.
+        BoxUnfit: an environment variable cannot be passed on, or a limit is none that anything could run in.
     """
     check_variables(spec.env)
+    _check_limits(spec)
     modes = {spec.network, *spec.later_networks}
     for mode in sorted(modes - capabilities.network_modes):
         have = ", ".join(sorted(capabilities.network_modes))
@@ -53,3 +56,17 @@ def check_spec(spec: BoxSpec, capabilities: Capabilities, *, where: str) -> None
         asked, have_mb = spec.memory_mb, capabilities.memory_mb
         if asked > have_mb:
             raise Unsupported(f"task asks for {asked} MiB of memory, {where} has {have_mb} MiB")
+
+
+def _check_limits(spec: BoxSpec) -> None:
+    """Refuse limits that an engine would take for no limit, or for another one."""
+    if spec.cpus is not None and not spec.cpus >= LEAST_CPUS:
+        raise BoxUnfit(
+            f"task asks for {spec.cpus:g} cpus, a box needs {LEAST_CPUS:g} at least",
+            hint="leave the limit out for none",
+        )
+    if spec.memory_mb is not None and spec.memory_mb <= 0:
+        raise BoxUnfit(
+            f"task asks for {spec.memory_mb} MiB of memory, a box needs more than none",
+            hint="leave the limit out for none",
+        )

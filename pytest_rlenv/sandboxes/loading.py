@@ -7,7 +7,8 @@ from typing import cast
 
 from pytest_rlenv.errors import RlenvError, SpecError
 from pytest_rlenv.importing import load_object
-from pytest_rlenv.sandboxes.protocol import Sandbox, SandboxContext
+from pytest_rlenv.sandboxes.model import SandboxContext
+from pytest_rlenv.sandboxes.protocol import Sandbox
 
 AUTO = "auto"
 """No sandbox, but the wish that one be chosen: see :mod:`pytest_rlenv.sandboxes.auto`."""

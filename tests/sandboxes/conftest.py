@@ -12,7 +12,7 @@ from pytest_rlenv.errors import EngineUnavailable
 from pytest_rlenv.sandboxes.docker.box import DockerBox
 from pytest_rlenv.sandboxes.docker.client import Engine, shared_engine
 from pytest_rlenv.sandboxes.docker.sandbox import DockerSandbox
-from pytest_rlenv.sandboxes.protocol import NO_NETWORK, BoxSpec, Entry, ImageRef, ImageSpec, SandboxContext
+from pytest_rlenv.sandboxes.model import NO_NETWORK, BoxSpec, Entry, ImageRef, ImageSpec, SandboxContext
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,8 @@ from pytest_rlenv.errors import EngineUnavailable, SpecError
 from pytest_rlenv.sandboxes.auto import Choice, Need, choose
 from pytest_rlenv.sandboxes.loading import create
 from pytest_rlenv.sandboxes.local import bwrap
-from pytest_rlenv.sandboxes.protocol import BuildOptions, ImageSpec, Sandbox, SandboxContext
+from pytest_rlenv.sandboxes.model import BuildOptions, ImageSpec, SandboxContext
+from pytest_rlenv.sandboxes.protocol import Sandbox
 
 NO_DOCKER = EngineUnavailable("no engine at the default", hint="start it")
 NO_BWRAP = EngineUnavailable("there is no bubblewrap", hint="pip install 'pytest-rlenv[local]'")

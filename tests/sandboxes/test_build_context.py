@@ -11,7 +11,7 @@ import pytest
 
 from pytest_rlenv.errors import Stage, TaskInvalid
 from pytest_rlenv.sandboxes.build_context import BuildContext
-from pytest_rlenv.sandboxes.protocol import BuildOptions
+from pytest_rlenv.sandboxes.model import BuildOptions
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from pytest_rlenv.errors import BoxUnfit, DiskFull, ImageUnavailable, Kind, Sand
 from pytest_rlenv.sandboxes.docker.client import Engine
 from pytest_rlenv.sandboxes.docker.sandbox import DockerSandbox
 from pytest_rlenv.sandboxes.docker.storage import data_root
-from pytest_rlenv.sandboxes.protocol import BoxSpec, Entry, ImageRef, ImageSpec, SandboxContext
+from pytest_rlenv.sandboxes.model import BoxSpec, Entry, ImageRef, ImageSpec, SandboxContext
 
 ID = "sha256:" + "1" * 64
 ABSENT = Answer({"message": "No such image"}, status=404)

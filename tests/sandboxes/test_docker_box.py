@@ -11,7 +11,7 @@ from pytest_rlenv.errors import SandboxFailed
 from pytest_rlenv.sandboxes.docker import processes
 from pytest_rlenv.sandboxes.docker.box import DockerBox
 from pytest_rlenv.sandboxes.docker.client import Engine
-from pytest_rlenv.sandboxes.protocol import Entry
+from pytest_rlenv.sandboxes.model import Entry
 
 pytestmark = pytest.mark.docker
 

@@ -22,14 +22,14 @@ from pytest_rlenv.sandboxes.docker.endpoint import resolve_endpoint
 from pytest_rlenv.sandboxes.docker.reaper import Reaper
 from pytest_rlenv.sandboxes.docker.sandbox import DockerSandbox
 from pytest_rlenv.sandboxes.docker.sweep import sweep_stale
-from pytest_rlenv.sandboxes.protocol import NO_NETWORK, BoxSpec, ImageRef, ImageSpec, SandboxContext
+from pytest_rlenv.sandboxes.model import NO_NETWORK, BoxSpec, ImageRef, ImageSpec, SandboxContext
 
 pytestmark = pytest.mark.docker
 
 OWNER = """
 import sys, time, pathlib
 from pytest_rlenv.sandboxes.docker import DockerSandbox
-from pytest_rlenv.sandboxes.protocol import *
+from pytest_rlenv.sandboxes.model import *
 session, worker, base, image = sys.argv[1:]
 sandbox = DockerSandbox(SandboxContext(session, worker, pathlib.Path(base), pathlib.Path(base)))
 for _ in range(2):

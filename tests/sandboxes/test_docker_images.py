@@ -17,7 +17,7 @@ from pytest_rlenv.errors import BoxUnfit, BuildFailed, ImageUnavailable, StageTi
 from pytest_rlenv.sandboxes.docker.box import DockerBox
 from pytest_rlenv.sandboxes.docker.client import Engine
 from pytest_rlenv.sandboxes.docker.sandbox import DockerSandbox
-from pytest_rlenv.sandboxes.protocol import NO_NETWORK, BoxSpec, ImageRef, ImageSpec, SandboxContext
+from pytest_rlenv.sandboxes.model import NO_NETWORK, BoxSpec, ImageRef, ImageSpec, SandboxContext
 
 pytestmark = pytest.mark.docker
 
@@ -27,7 +27,7 @@ Start = Callable[..., DockerBox]
 PREPARE = """
 import sys, pathlib
 from pytest_rlenv.sandboxes.docker import DockerSandbox
-from pytest_rlenv.sandboxes.protocol import ImageSpec, SandboxContext
+from pytest_rlenv.sandboxes.model import ImageSpec, SandboxContext
 folder, base, worker = sys.argv[1:]
 context = SandboxContext("concurrent", worker, pathlib.Path(base, "cache"), pathlib.Path(base, "run"))
 try:

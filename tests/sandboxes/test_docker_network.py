@@ -19,16 +19,16 @@ from support.engine import BASE, containers, remove_all
 from support.gates import FETCH, Server, fetch, serving, web
 
 from pytest_rlenv.errors import SandboxFailed, Unsupported
-from pytest_rlenv.sandboxes.docker import handover, networks
+from pytest_rlenv.sandboxes.docker import handover
 from pytest_rlenv.sandboxes.docker.box import DockerBox
 from pytest_rlenv.sandboxes.docker.client import Engine
 from pytest_rlenv.sandboxes.docker.handover import Handover, impediment
 from pytest_rlenv.sandboxes.docker.networks import FOLDER, BoxNetwork, sweep_folders
 from pytest_rlenv.sandboxes.docker.sandbox import DockerSandbox
+from pytest_rlenv.sandboxes.model import ALLOWLIST, NO_NETWORK, PUBLIC, BoxSpec, ImageRef, SandboxContext
 from pytest_rlenv.sandboxes.network.gate import Gate
 from pytest_rlenv.sandboxes.network.hosts import Address
 from pytest_rlenv.sandboxes.network.variables import PORT
-from pytest_rlenv.sandboxes.protocol import ALLOWLIST, NO_NETWORK, PUBLIC, BoxSpec, ImageRef, SandboxContext
 
 ALL = frozenset({PUBLIC, NO_NETWORK, ALLOWLIST})
 
@@ -53,7 +53,7 @@ def named(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async def resolve(name: str) -> list[Address]:
         return [ip_address(host)]
 
-    monkeypatch.setattr(networks, "Gate", partial(Gate, resolver=resolve))
+    monkeypatch.setattr("pytest_rlenv.sandboxes.network.gate.Gate", partial(Gate, resolver=resolve))
 
 
 def interfaces(box: DockerBox) -> set[str]:
@@ -197,7 +197,7 @@ def test_a_gate_that_does_not_open_is_an_error_that_says_why(
 OWNER = """
 import sys, time, pathlib
 from pytest_rlenv.sandboxes.docker import DockerSandbox
-from pytest_rlenv.sandboxes.protocol import *
+from pytest_rlenv.sandboxes.model import *
 session, base, image = sys.argv[1:]
 sandbox = DockerSandbox(SandboxContext(session, "main", pathlib.Path(base), pathlib.Path(base)))
 sandbox.start(sandbox.prepare(ImageSpec(name=image)), BoxSpec(network="allowlist", lifetime=300))

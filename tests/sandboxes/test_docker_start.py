@@ -15,7 +15,7 @@ from pytest_rlenv.sandboxes.confinement import CAPABILITIES
 from pytest_rlenv.sandboxes.docker.box import DockerBox
 from pytest_rlenv.sandboxes.docker.client import Engine
 from pytest_rlenv.sandboxes.docker.sandbox import DockerSandbox
-from pytest_rlenv.sandboxes.protocol import PUBLIC, Entry, ImageRef
+from pytest_rlenv.sandboxes.model import PUBLIC, Entry, ImageRef
 
 pytestmark = pytest.mark.docker
 

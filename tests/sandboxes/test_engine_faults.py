@@ -25,7 +25,7 @@ from pytest_rlenv.sandboxes.docker import exec as exec_module
 from pytest_rlenv.sandboxes.docker.client import Engine
 from pytest_rlenv.sandboxes.docker.sandbox import DockerSandbox
 from pytest_rlenv.sandboxes.docker.sweep import sweep_stale
-from pytest_rlenv.sandboxes.protocol import BoxSpec, Entry, ImageRef, ImageSpec, SandboxContext
+from pytest_rlenv.sandboxes.model import BoxSpec, Entry, ImageRef, ImageSpec, SandboxContext
 
 RUNNING = {"State": {"Running": True, "ExitCode": 0}, "Config": {}}
 ID = "sha256:" + "1" * 64

@@ -9,8 +9,8 @@ import pytest
 
 from pytest_rlenv.sandboxes import owners
 from pytest_rlenv.sandboxes.docker.labels import box_labels, is_stale
+from pytest_rlenv.sandboxes.model import BoxSpec, SandboxContext
 from pytest_rlenv.sandboxes.owners import pid_start
-from pytest_rlenv.sandboxes.protocol import BoxSpec, SandboxContext
 
 CONTEXT = SandboxContext("session", "gw1", Path("/c"), Path("/r"))
 

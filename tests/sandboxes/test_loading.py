@@ -9,7 +9,7 @@ import pytest
 from pytest_rlenv.errors import SpecError
 from pytest_rlenv.sandboxes.docker.sandbox import DockerSandbox
 from pytest_rlenv.sandboxes.loading import create
-from pytest_rlenv.sandboxes.protocol import SandboxContext
+from pytest_rlenv.sandboxes.model import SandboxContext
 
 MODULE = """
 from pytest_rlenv.sandboxes.docker.sandbox import DockerSandbox

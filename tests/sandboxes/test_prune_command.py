@@ -17,7 +17,7 @@ from pytest_rlenv.sandboxes.local import places
 from pytest_rlenv.sandboxes.local.imageconfig import ImageConfig
 from pytest_rlenv.sandboxes.local.places import Owner
 from pytest_rlenv.sandboxes.local.rootfs import RootfsCache
-from pytest_rlenv.sandboxes.protocol import ImageRef
+from pytest_rlenv.sandboxes.model import ImageRef
 
 MIB = 1 << 20
 NOW = int(time.time())

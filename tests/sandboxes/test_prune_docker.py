@@ -14,7 +14,7 @@ from pytest_rlenv.sandboxes.docker.client import Engine
 from pytest_rlenv.sandboxes.docker.pruning import prune
 from pytest_rlenv.sandboxes.docker.sandbox import DockerSandbox
 from pytest_rlenv.sandboxes.leftovers import Pruned
-from pytest_rlenv.sandboxes.protocol import NO_NETWORK, BoxSpec, ImageSpec, SandboxContext
+from pytest_rlenv.sandboxes.model import NO_NETWORK, BoxSpec, ImageSpec, SandboxContext
 
 pytestmark = pytest.mark.docker
 

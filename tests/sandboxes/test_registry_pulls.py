@@ -13,7 +13,7 @@ from pytest_rlenv.errors import ImageUnavailable, Kind
 from pytest_rlenv.sandboxes.docker import pull
 from pytest_rlenv.sandboxes.docker.client import Engine
 from pytest_rlenv.sandboxes.docker.sandbox import DockerSandbox
-from pytest_rlenv.sandboxes.protocol import ImageSpec, SandboxContext
+from pytest_rlenv.sandboxes.model import ImageSpec, SandboxContext
 
 pytestmark = pytest.mark.docker
 

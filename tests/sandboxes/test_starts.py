@@ -13,7 +13,7 @@ from pytest_rlenv.sandboxes import starts
 from pytest_rlenv.sandboxes.docker import labels
 from pytest_rlenv.sandboxes.docker.client import Engine
 from pytest_rlenv.sandboxes.docker.sandbox import DockerSandbox
-from pytest_rlenv.sandboxes.protocol import NO_NETWORK, BoxSpec, ImageSpec, SandboxContext
+from pytest_rlenv.sandboxes.model import NO_NETWORK, BoxSpec, ImageSpec, SandboxContext
 from pytest_rlenv.sandboxes.starts import Starts
 
 SPEC = BoxSpec(network=NO_NETWORK, lifetime=300)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from pytest_rlenv.errors import BoxUnfit, EngineUnavailable, Kind, SandboxFailed
+from pytest_rlenv.sandboxes.confinement import check_spec
 from pytest_rlenv.sandboxes.docker.endpoint import resolve_endpoint
 from pytest_rlenv.sandboxes.docker.failures import EngineRefused
 from pytest_rlenv.sandboxes.docker.postmortem import start_refused
 from pytest_rlenv.sandboxes.docker.refusals import execve_failure, not_started
+from pytest_rlenv.sandboxes.model import PUBLIC, BoxSpec, Capabilities
 
 EXEC = "OCI runtime exec failed: exec failed: unable to start container process: "
 CREATE = "OCI runtime create failed: runc create failed: unable to start container process: "
@@ -67,3 +69,26 @@ def test_an_address_without_its_kind_is_none(host: str) -> None:
         resolve_endpoint({"DOCKER_HOST": host})
     assert raised.value.message.startswith(f"{host!r} (from DOCKER_HOST)")
     assert all(kind in raised.value.hint for kind in ("unix://", "tcp://", "ssh://"))
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        (BoxSpec(cpus=0), "task asks for 0 cpus, a box needs 0.01 at least"),
+        (BoxSpec(cpus=-1), "task asks for -1 cpus, a box needs 0.01 at least"),
+        (BoxSpec(cpus=1e-10), "task asks for 1e-10 cpus, a box needs 0.01 at least"),
+        (BoxSpec(cpus=float("nan")), "task asks for nan cpus, a box needs 0.01 at least"),
+        (BoxSpec(memory_mb=0), "task asks for 0 MiB of memory, a box needs more than none"),
+        (BoxSpec(memory_mb=-5), "task asks for -5 MiB of memory, a box needs more than none"),
+    ],
+)
+def test_a_limit_in_which_nothing_runs_is_refused(spec: BoxSpec, message: str) -> None:
+    """An engine takes 0 for no limit, so a box would be less held than its task asks."""
+    with pytest.raises(BoxUnfit) as raised:
+        check_spec(spec, Capabilities(network_modes=frozenset({PUBLIC})), where="this engine")
+    assert raised.value.message == message
+
+
+@pytest.mark.parametrize("spec", [BoxSpec(), BoxSpec(cpus=0.01, memory_mb=6), BoxSpec(cpus=2)])
+def test_other_limits_are_taken(spec: BoxSpec) -> None:
+    check_spec(spec, Capabilities(network_modes=frozenset({PUBLIC})), where="this engine")

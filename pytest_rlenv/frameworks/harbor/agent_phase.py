@@ -14,7 +14,8 @@ from pytest_rlenv.agents.protocol import Agent, AgentContext, AgentOutcome, Agen
 from pytest_rlenv.agents.running import GRACE, Escaped, LeftBehind, call_within
 from pytest_rlenv.errors import AgentFailed, RlenvError, Stage, StageTimeout, Unsupported
 from pytest_rlenv.rollout import CommandRecord, StepRecord
-from pytest_rlenv.sandboxes.protocol import Box, Completed
+from pytest_rlenv.sandboxes.model import Completed
+from pytest_rlenv.sandboxes.protocol import Box
 from pytest_rlenv.text import clean, text_of
 from pytest_rlenv.verdict import number
 

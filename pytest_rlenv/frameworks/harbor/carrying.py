@@ -10,7 +10,7 @@ at: the working directory with owners, modes, times and links, and the logs and 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
@@ -20,7 +20,8 @@ from pytest_rlenv.frameworks.harbor.collecting import MAX_BYTES, MAX_FILES, Foun
 from pytest_rlenv.frameworks.harbor.logs import some
 from pytest_rlenv.frameworks.harbor.workdir import EXEC_TIMEOUT
 from pytest_rlenv.rollout import StepRecord
-from pytest_rlenv.sandboxes.protocol import Box, Entry
+from pytest_rlenv.sandboxes.model import Completed, Entry
+from pytest_rlenv.sandboxes.protocol import Box
 from pytest_rlenv.text import decode
 
 _OPEN = Entry("", mode=0o777)
@@ -28,10 +29,13 @@ _OPEN = Entry("", mode=0o777)
 
 _EMPTY = """for path; do
   if [ -d "$path" ]
-  then find "$path" -mindepth 1 -maxdepth 1 -exec rm -rf -- {} +
+  then
+    find "$path" -mindepth 1 -maxdepth 1 -exec rm -rf -- {} +
+    left=$(find "$path" -mindepth 1 ! -type d) && [ -z "$left" ]
   else rm -rf "$path"
-  fi || exit
+  fi || exit 1
 done"""
+"""Folders may stay: what is mounted below cannot be removed, only emptied."""
 _SYSTEM = tuple(PurePosixPath(path) for path in ("/tests", "/logs/agent", "/logs/verifier"))
 """Where the verifier's own things are: a working directory there cannot be told from them."""
 
@@ -98,14 +102,27 @@ def put_found(box: Box, found: Iterable[Found]) -> None:
     found = list(found)
     folders = [item.source for item in found if item.is_dir]
     if folders:
-        done = box.run(("sh", "-c", _EMPTY, "sh", *folders), user=0, cwd="/", timeout=EXEC_TIMEOUT)
-        if done.exit_code != 0:
-            raise SandboxFailed(
-                f"could not be emptied in the verifier's box: {', '.join(folders)}",
-                detail=decode(done.output),
-            )
+        _empty(box, folders)
     for item in found:
         box.put(item.entries, item.source if item.is_dir else posixpath.dirname(item.source))
+
+
+def _empty(box: Box, folders: Sequence[str]) -> None:
+    """Empty folders of a box as root and, where root may not (a service's ``cap_drop``), as their owners."""
+    done = _emptied(box, folders, user=0)
+    if done.exit_code == 0:
+        return
+    for folder in folders:
+        owner = decode(box.run(("stat", "-c", "%u", folder), user=0, cwd="/", timeout=EXEC_TIMEOUT).stdout)
+        uid = int(owner) if owner.strip().isdecimal() else 0
+        if _emptied(box, [folder], user=uid).exit_code != 0:
+            raise SandboxFailed(
+                f"could not be emptied in the verifier's box: {folder}", detail=decode(done.output)
+            )
+
+
+def _emptied(box: Box, folders: Sequence[str], *, user: int) -> Completed:
+    return box.run(("sh", "-c", _EMPTY, "sh", *folders), user=user, cwd="/", timeout=EXEC_TIMEOUT)
 
 
 def _stays(path: str, target: str) -> bool:

@@ -6,6 +6,7 @@ Harbor's reward kit writes. They explain a reward and never change one: whatever
 
 from __future__ import annotations
 
+import itertools
 import json
 import stat
 from collections.abc import Iterator, Mapping
@@ -17,6 +18,9 @@ from pytest_rlenv.text import text_of
 from pytest_rlenv.verdict import number
 
 CTRF, DETAILS = "ctrf.json", "reward-details.json"
+PASSED, FAILED, OTHER = "passed", "failed", "other"
+_NEITHER = ("skipped", "pending", OTHER)
+"""The other words that a CTRF report has for a test."""
 
 MAX_REPORT_BYTES = 4 * 1024 * 1024
 """A larger report is not read."""
@@ -49,8 +53,11 @@ def note_checks(folder: Path, record: StepRecord) -> None:
             continue
         if checks is not None:
             record.checks = checks
-            if not (checks.passed or checks.failed or checks.other):
-                record.note("no-checks", f"the verifier ran no check, says its {name}")
+            if not (checks.passed or checks.failed):
+                counts = ", ".join(f"{count} {status}" for status, count in checks.statuses.items())
+                record.note(
+                    "no-checks", f"the verifier ran no check, says its {name}{f': {counts}' * bool(counts)}"
+                )
             return
 
 
@@ -82,16 +89,21 @@ def _read_ctrf(report: Any) -> Checks:
     summary = results.get("summary")
     if not isinstance(summary, Mapping):
         raise _Unreadable("its `results` has neither `tests` nor `summary`")
-    counts = {key: _whole(summary.get(key)) for key in ("tests", "passed", "failed")}
-    other = max(0, counts["tests"] - counts["passed"] - counts["failed"])
-    return Checks(source=CTRF, passed=counts["passed"], failed=counts["failed"], other=other)
+    counts = {key: _whole(summary.get(key)) for key in (PASSED, FAILED, *_NEITHER)}
+    statuses = {status: counts[status] for status in _NEITHER if counts[status]}
+    rest = _whole(summary.get("tests")) - sum(counts.values())
+    if rest > 0:
+        statuses[OTHER] = statuses.get(OTHER, 0) + rest
+    found = Checks(source=CTRF, passed=counts[PASSED], failed=counts[FAILED], statuses=statuses)
+    found.other = sum(statuses.values())
+    return found
 
 
-def _ctrf_tests(tests: list[Any]) -> Iterator[tuple[str, bool | None]]:
+def _ctrf_tests(tests: list[Any]) -> Iterator[tuple[str, str]]:
     for test in tests:
         if isinstance(test, Mapping):
             status = test.get("status")
-            yield _name(test), True if status == "passed" else False if status == "failed" else None
+            yield _name(test), status if status in (PASSED, FAILED, *_NEITHER) else OTHER
 
 
 def _read_details(details: Any) -> Checks:
@@ -100,14 +112,14 @@ def _read_details(details: Any) -> Checks:
     return _count(DETAILS, _criteria(details))
 
 
-def _criteria(details: Mapping[str, Any]) -> Iterator[tuple[str, bool | None]]:
+def _criteria(details: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the criteria of each reward, with the reward's name where there are several."""
     for reward, detail in details.items():
-        for name, passed in _of_detail(detail, 0):
-            yield f"{_short(reward)}: {name}" if len(details) > 1 else name, passed
+        for name, status in _of_detail(detail, 0):
+            yield f"{_short(reward)}: {name}" if len(details) > 1 else name, status
 
 
-def _of_detail(detail: Any, level: int) -> Iterator[tuple[str, bool | None]]:
+def _of_detail(detail: Any, level: int) -> Iterator[tuple[str, str]]:
     """Yield the criteria of one reward, of a list of them, or of a group of components."""
     if level > _MAX_DEPTH:
         return
@@ -123,28 +135,27 @@ def _of_detail(detail: Any, level: int) -> Iterator[tuple[str, bool | None]]:
             yield from _of_detail(each, level + 1)
 
 
-def _criterion(criterion: Mapping[str, Any]) -> tuple[str, bool | None]:
+def _criterion(criterion: Mapping[str, Any]) -> tuple[str, str]:
     value, name = criterion.get("value"), _name(criterion)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return name, None
+        return name, OTHER
     if value >= 1:
-        return name, True
-    return (name if value <= 0 else f"{name} ({number(float(value))})"), False
+        return name, PASSED
+    return (name if value <= 0 else f"{name} ({number(float(value))})"), FAILED
 
 
-def _count(source: str, checks: Iterator[tuple[str, bool | None]]) -> Checks:
+def _count(source: str, checks: Iterator[tuple[str, str]]) -> Checks:
     found = Checks(source=source)
-    for seen, (name, passed) in enumerate(checks):
-        if seen == MAX_CHECKS:
-            break
-        if passed is None:
-            found.other += 1
-        elif passed:
+    for name, status in itertools.islice(checks, MAX_CHECKS):
+        if status == PASSED:
             found.passed += 1
-        else:
+        elif status == FAILED:
             found.failed += 1
             if len(found.failing) < MAX_FAILING:
                 found.failing.append(name)
+        else:
+            found.other += 1
+            found.statuses[status] = found.statuses.get(status, 0) + 1
     return found
 
 

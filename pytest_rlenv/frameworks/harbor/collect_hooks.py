@@ -1,11 +1,14 @@
 """The commands that a task has run after the agent and before its artifacts are collected.
 
-Harbor 0.26 runs them with its best effort: one that fails is noted.
+Harbor 0.26 runs them with its best effort: one that fails is noted. One that runs out of time must not take
+along what the agent left running, as that may be what the verifier tests. Harbor lets it go on; here a shell
+in the box ends it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 
 from pytest_rlenv.errors import BoxUnfit
 from pytest_rlenv.frameworks.harbor.artifacts import MAIN_SERVICE, CollectHook
@@ -15,6 +18,17 @@ from pytest_rlenv.text import decode, tail
 from pytest_rlenv.verdict import number
 
 _OUTPUT = 500
+_GRACE = 10.0
+"""Seconds that the shell in the box has to end a hook, before everything in the box is killed."""
+_LATE = 124
+_WITHIN = """
+"$0" -c "$2" & hook=$!
+( trap 'kill $nap; exit 1' TERM; sleep "$1" & nap=$!; wait $nap && kill -9 $hook ) >/dev/null 2>&1 & timer=$!
+wait $hook; code=$?
+kill $timer 2>/dev/null
+wait $timer && exit 124
+exit $code
+"""
 
 
 def run_hooks(hooks: Iterable[CollectHook], services: Mapping[str, Box], record: StepRecord) -> None:
@@ -35,18 +49,35 @@ def run_hooks(hooks: Iterable[CollectHook], services: Mapping[str, Box], record:
             )
             continue
         shell = "bash" if hook.service == MAIN_SERVICE else "sh"  # few images of services have a bash
+        guard = None if hook.limit is None else hook.limit + _GRACE
         try:
-            done = services[hook.service].run([shell, "-c", hook.command], user=hook.user, timeout=hook.limit)
+            done = services[hook.service].run(
+                within(shell, hook.command, hook.limit), user=hook.user, timeout=guard
+            )
         except BoxUnfit as error:
             record.note("collect-hook", f"collect hook `{hook.command}` could not be run: {error.message}")
             continue
-        if done.timed_out:
-            limit = number(hook.limit or 0)
-            record.note("collect-hook", f"collect hook `{hook.command}` did not end within {limit} s")
+        if done.timed_out or (done.exit_code == _LATE and done.seconds >= (hook.limit or math.inf)):
+            killed = "; all that ran in the box was killed" if done.timed_out else ""
+            text = f"collect hook `{hook.command}` did not end within {number(hook.limit or 0)} s{killed}"
+            record.note("collect-hook", text)
         elif done.exit_code:
             said = tail(decode(done.output), lines=5, chars=_OUTPUT).strip()
             how = f"collect hook `{hook.command}` exited {done.exit_code}"
             record.note("collect-hook", f"{how}: {said}" if said else how)
+
+
+def within(shell: str, command: str, limit: float | None) -> Sequence[str]:
+    """Return the command line that runs a command and kills its shell, and nothing else, when time is up.
+
+    Args:
+        shell: the program that reads the command.
+        command: what it reads.
+        limit: seconds, after which the exit code is 124; ``None`` is no limit.
+    """
+    if limit is None:
+        return (shell, "-c", command)
+    return (shell, "-c", _WITHIN, shell, f"{limit:g}", command)
 
 
 def boxes_of(box: Box) -> dict[str, Box]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from pytest_rlenv.errors import BoxUnfit
 from pytest_rlenv.frameworks.harbor.artifact_places import (
     MANIFEST,
     is_published,
@@ -28,7 +29,8 @@ from pytest_rlenv.frameworks.harbor.collect_hooks import no_service
 from pytest_rlenv.frameworks.harbor.logs import some
 from pytest_rlenv.frameworks.harbor.tar_exclude import excluder
 from pytest_rlenv.rollout import StepRecord
-from pytest_rlenv.sandboxes.protocol import Box, Entry, Extracted
+from pytest_rlenv.sandboxes.model import Entry, Extracted
+from pytest_rlenv.sandboxes.protocol import Box
 
 MAX_BYTES = 1 << 30
 """Bytes of artifacts of one step that are brought here."""
@@ -145,7 +147,11 @@ class _Collector:
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=".artifact-") as scratch:
             here = Path(scratch) / "it"
-            got = self._get(box, source, here, excluder(artifact.exclude))
+            try:
+                got = self._get(box, source, here, excluder(artifact.exclude))
+            except BoxUnfit as error:
+                self._miss(artifact, error.message)
+                return None
             self._done.over_cap |= got.over_cap
             self._refused += [line for line in got.refused if ": a link to " not in line]
             is_dir = any(entry.path == "" for entry in got.entries)

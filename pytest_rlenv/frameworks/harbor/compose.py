@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from pytest_rlenv.frameworks.harbor.definitions import BoxDefinition
-from pytest_rlenv.sandboxes.protocol import LEFT_OUT, ComposeSpec, ImageSpec
+from pytest_rlenv.sandboxes.model import LEFT_OUT, ComposeSpec, ImageSpec
 
 _LOGS = {"verifier": "VERIFIER_LOGS", "agent": "AGENT_LOGS", "artifacts": "ARTIFACTS"}
 
@@ -52,4 +53,14 @@ def _variables(
         # Older tasks mount their logs from these; they are fetched from the box all the same.
         own[f"HOST_{word}_PATH"] = str(LEFT_OUT / name)
         own[f"ENV_{word}_PATH"] = f"/logs/{name}"
-    return {**environ, **variables, **own, **definition.compose_variables}
+    # All of the caller's variables are there to be filled in; only those that the file names are taken.
+    everything = dict(environ.items())
+    taken = {name: environ[name] for name in _words_of(definition) & everything.keys()}
+    return {**everything, **taken, **variables, **own, **definition.compose_variables}
+
+
+def _words_of(definition: BoxDefinition) -> set[str]:
+    """Return every word of the Compose file that could name a variable."""
+    file = definition.compose_file
+    text = file.read_bytes().decode("utf-8", errors="replace") if file is not None else ""
+    return set(re.findall(r"[A-Za-z_]\w*", text))

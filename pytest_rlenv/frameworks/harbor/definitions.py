@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pytest_rlenv.frameworks.harbor.config import StepConfig, TaskConfig, VerifierMode
 from pytest_rlenv.frameworks.harbor.environment_config import EnvironmentConfig, TaskOs
-from pytest_rlenv.sandboxes.protocol import ImageSpec
+from pytest_rlenv.sandboxes.model import ImageSpec
 
 DOCKERFILE = "Dockerfile"
 COMPOSE_FILE = "docker-compose.yaml"

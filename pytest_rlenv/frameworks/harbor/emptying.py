@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from pytest_rlenv.errors import AgentFailed, BoxUnfit, SandboxFailed, Stage
+from pytest_rlenv.errors import AgentFailed, BoxUnfit, DiskFull, SandboxFailed, Stage
 from pytest_rlenv.rollout import StepRecord
+from pytest_rlenv.sandboxes.model import Entry
 from pytest_rlenv.sandboxes.protocol import Box
 from pytest_rlenv.verdict import number
 
@@ -15,6 +16,32 @@ WIPE_TIMEOUT = 60.0
 """Seconds for emptying folders in the box."""
 
 UNVERIFIABLE = "the agent left the box in a state in which it cannot be verified"
+
+
+def put_afresh(box: Box, folders: Sequence[Entry], entries: Iterable[Entry], record: StepRecord) -> None:
+    """Put folders into the agent's box with nothing but ``entries`` in them, whatever was there.
+
+    A file that is put where a folder is replaces it with all that is in it, and a folder replaces that file:
+    so all is done in one go, by the sandbox and not by programs of the box. Where it cannot be, as with a
+    volume of the image, the folders are emptied first.
+
+    Args:
+        box: the agent's box.
+        folders: what is to be there afresh, as entries below ``/``.
+        entries: what to put, below ``/``.
+        record: where it is noted that processes were killed.
+
+    Raises:
+        AgentFailed: what the agent left cannot be removed. SandboxFailed: the box died. DiskFull.
+    """
+    wanted = [*folders, *entries]
+    try:
+        box.put([*(Entry(folder.path, b"") for folder in folders), *wanted])
+    except DiskFull:
+        raise
+    except SandboxFailed:
+        empty_folders(box, [f"/{folder.path}" for folder in folders], record)
+        box.put(wanted)
 
 
 def empty_folders(box: Box, folders: Sequence[str], record: StepRecord) -> None:

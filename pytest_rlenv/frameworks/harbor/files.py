@@ -14,7 +14,7 @@ from pathlib import Path
 from pytest_rlenv.errors import TaskInvalid
 from pytest_rlenv.frameworks.harbor.harborignore import HarborIgnore
 from pytest_rlenv.frameworks.harbor.inside import relative_name, resolve_inside
-from pytest_rlenv.sandboxes.protocol import Entry
+from pytest_rlenv.sandboxes.model import Entry
 
 MAX_INLINE_BYTES = 256 * 1024
 """Larger files travel as a path and are read when they are sent."""

@@ -9,7 +9,7 @@ from pytest_rlenv.frameworks.context import RolloutContext
 from pytest_rlenv.frameworks.harbor.images import all_images
 from pytest_rlenv.frameworks.harbor.lifecycle import HarborRollout
 from pytest_rlenv.frameworks.harbor.task import HarborTask, load_task, read_config
-from pytest_rlenv.sandboxes.protocol import ImageSpec
+from pytest_rlenv.sandboxes.model import ImageSpec
 
 
 class LoadedHarborTask:

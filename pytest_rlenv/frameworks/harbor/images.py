@@ -9,7 +9,7 @@ from pytest_rlenv.errors import Unsupported
 from pytest_rlenv.frameworks.harbor.config import StepConfig, TaskConfig
 from pytest_rlenv.frameworks.harbor.definitions import BoxDefinition, agent_definition, verifier_definition
 from pytest_rlenv.frameworks.harbor.inside import relative_name
-from pytest_rlenv.sandboxes.protocol import ImageSpec
+from pytest_rlenv.sandboxes.model import ImageSpec
 
 
 def all_definitions(root: Path, config: TaskConfig) -> list[BoxDefinition]:

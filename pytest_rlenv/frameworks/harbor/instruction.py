@@ -9,6 +9,8 @@ from pytest_rlenv.errors import TaskInvalid
 from pytest_rlenv.frameworks.harbor.inside import read_inside
 
 MAX_INSTRUCTION_BYTES = 16 * 1024 * 1024
+LEFT_CHARS = 256 * 1024
+"""Characters of the instruction that are left with a rollout."""
 
 _CANARY = re.compile(r"(<!--.*canary.*-->|#.*canary.*)", re.IGNORECASE)
 
@@ -35,6 +37,16 @@ def read_instruction(root: Path, name: str = "instruction.md") -> tuple[str, lis
         ) from None
     stripped = strip_canary(text.replace("\r\n", "\n").replace("\r", "\n"))
     return stripped, [] if stripped.strip() else [f"{name}: empty, so the agent is told nothing"]
+
+
+def leave_instruction(folder: Path, text: str) -> None:
+    """Leave what an agent is told with its rollout, for the reports; the begin of it, where it is very long.
+
+    Args:
+        folder: the step's folder, or the rollout's.
+        text: the instruction as the agent has it.
+    """
+    (folder / "instruction.md").write_text(text[:LEFT_CHARS], encoding="utf-8", errors="replace")
 
 
 def strip_canary(text: str) -> str:

@@ -6,11 +6,13 @@ import os
 import shutil
 import stat
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from pytest_rlenv.errors import RlenvError
 from pytest_rlenv.rollout import StepRecord
-from pytest_rlenv.sandboxes.protocol import Box, Entry
+from pytest_rlenv.sandboxes.model import Entry, Extracted
+from pytest_rlenv.sandboxes.protocol import Box
 
 LOGS_CAP = 256 * 1024 * 1024
 """Bytes of each kind of logs that are brought here from one box."""
@@ -18,13 +20,19 @@ LOGS_CAP = 256 * 1024 * 1024
 AGENT, VERIFIER, ARTIFACTS = "agent", "verifier", "artifacts"
 PLACES = {AGENT: "agent", VERIFIER: "verifier", ARTIFACTS: "artifacts/logs/artifacts"}
 
-LOG_DIRS = tuple(Entry(f"logs/{name}", mode=0o777) for name in PLACES)
-"""What is in every box from its start."""
+LOG_DIRS = tuple(Entry(f"logs/{name}", mode=0o777, watched=name != VERIFIER) for name in PLACES)
+"""What is in every box from its start. The verifier's counts for its reward, so it is always looked into."""
 
 _SHOWN = 3
 
 
-def fetch_logs(box: Box, folder: Path, record: StepRecord, *kinds: str) -> None:
+def fetch_logs(
+    box: Box,
+    folder: Path,
+    record: StepRecord,
+    *kinds: str,
+    look: Callable[[Extracted], None] = lambda fetched: None,
+) -> None:
     """Copy parts of the box's ``/logs`` into ``folder``. What cannot be had is a note, never an error.
 
     Files that this machine wrote (the scripts' output) are not overwritten by the box's.
@@ -34,15 +42,18 @@ def fetch_logs(box: Box, folder: Path, record: StepRecord, *kinds: str) -> None:
         folder: the step's folder on this machine.
         record: where it is noted what is missing.
         kinds: of :data:`PLACES`.
+        look: shown what came of each, before it is merged with what this machine wrote.
     """
     refused: list[str] = []
     for kind in kinds:
         with tempfile.TemporaryDirectory(dir=folder, prefix=".logs-") as scratch:
             try:
-                refused += box.get_tree(f"/logs/{kind}", Path(scratch), cap=LOGS_CAP).refused
+                fetched = box.get_tree(f"/logs/{kind}", Path(scratch), cap=LOGS_CAP)
+                look(fetched)
             except (RlenvError, OSError) as error:
                 record.note("logs-missing", f"the box's logs could not be fetched: {error}")
                 return
+            refused += fetched.refused
             _merge(Path(scratch), folder / PLACES[kind])
     if refused:
         record.note("logs-refused", f"left out of the logs: {some(refused)}")

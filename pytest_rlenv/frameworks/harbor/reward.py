@@ -22,7 +22,7 @@ from typing import Any, NoReturn
 
 from pytest_rlenv.errors import RewardInvalid, RewardMissing
 from pytest_rlenv.rollout import MAIN_REWARD_KEY
-from pytest_rlenv.sandboxes.protocol import Stat
+from pytest_rlenv.sandboxes.model import Stat
 
 REWARD_JSON = "/logs/verifier/reward.json"
 REWARD_TXT = "/logs/verifier/reward.txt"

@@ -7,7 +7,8 @@ that is an error that names the step, where Harbor takes the mean of the others.
 
 from __future__ import annotations
 
-from collections import defaultdict
+import math
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -43,7 +44,13 @@ def total(rewards: Sequence[Mapping[str, float]], strategy: StepRewards | None) 
     if strategy is StepRewards.FINAL:
         return dict(rewards[-1])
     keys = dict.fromkeys(key for each in rewards for key in each)
-    return {key: sum(each.get(key, 0) for each in rewards) / len(rewards) for key in keys}
+    return {key: _mean([each.get(key, 0) for each in rewards]) for key in keys}
+
+
+def _mean(values: Sequence[float]) -> float:
+    """Return the mean as Harbor rounds it, but a finite one also where the sum is none."""
+    mean = sum(values) / len(values)
+    return mean if math.isfinite(mean) else sum(value / len(values) for value in values)
 
 
 def write_only_step(rollout: Rollout, record: StepRecord) -> None:
@@ -85,11 +92,15 @@ def _all_checks(records: Iterable[StepRecord]) -> Checks | None:
     if not found:
         return None
     failing = [f"{name}: {check}" for name, checks in found for check in checks.failing]
+    statuses: Counter[str] = Counter()
+    for _, checks in found:
+        statuses.update(checks.statuses)
     return Checks(
         source=_joined(checks.source for _, checks in found) or "",
         passed=sum(checks.passed for _, checks in found),
         failed=sum(checks.failed for _, checks in found),
         other=sum(checks.other for _, checks in found),
+        statuses=dict(statuses),
         failing=failing[:MAX_FAILING],
     )
 

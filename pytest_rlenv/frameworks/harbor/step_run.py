@@ -17,6 +17,7 @@ from pytest_rlenv.frameworks.harbor.collect_hooks import boxes_of, run_hooks
 from pytest_rlenv.frameworks.harbor.collecting import Collection, collect
 from pytest_rlenv.frameworks.harbor.emptying import empty_folders
 from pytest_rlenv.frameworks.harbor.healthcheck import wait_until_healthy
+from pytest_rlenv.frameworks.harbor.instruction import leave_instruction
 from pytest_rlenv.frameworks.harbor.logs import (
     AGENT,
     ARTIFACTS,
@@ -32,7 +33,8 @@ from pytest_rlenv.frameworks.harbor.verification import Verification
 from pytest_rlenv.frameworks.harbor.verifier import TESTS_DIR, VERIFIER_DIR
 from pytest_rlenv.frameworks.harbor.workdir import workdir_of
 from pytest_rlenv.rollout import StepRecord
-from pytest_rlenv.sandboxes.protocol import Box, Entry
+from pytest_rlenv.sandboxes.model import Entry
+from pytest_rlenv.sandboxes.protocol import Box
 from pytest_rlenv.text import decode, tail
 from pytest_rlenv.verdict import number
 
@@ -140,6 +142,7 @@ class StepRun:
             with in_phase(box, network, own, self._record, "agent"):
                 try:
                     context = self._agent_context(self._step.agent_user, limit)
+                    leave_instruction(self.folder, context.instruction)
                     run_agent(agent, context, box, self._record, limit)
                 finally:
                     _make_folder(self._logs)
@@ -181,6 +184,7 @@ class StepRun:
             box=AgentBox(session.agent_box, user=user, env={}, cwd=None, deadline=deadline),
             logs=self._logs,
             solution=step.solution_entries() if agent.needs_solution else None,
+            solution_in_place=session.solution_in_place,
             solution_env=session.env.get("solution", {}),
             task=session.task.name,
             model=agent.model,

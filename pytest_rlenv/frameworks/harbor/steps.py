@@ -22,7 +22,7 @@ from pytest_rlenv.frameworks.harbor.inside import holding, relative_name
 from pytest_rlenv.frameworks.harbor.instruction import read_instruction
 from pytest_rlenv.frameworks.harbor.task import TRAJECTORY_FILE, HarborTask
 from pytest_rlenv.rollout import StepRecord
-from pytest_rlenv.sandboxes.protocol import Completed, Entry
+from pytest_rlenv.sandboxes.model import Completed, Entry
 
 SETUP_SCRIPT = "setup.sh"
 

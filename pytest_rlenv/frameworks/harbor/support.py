@@ -12,7 +12,7 @@ from pytest_rlenv.frameworks.harbor.inside import relative_name
 from pytest_rlenv.frameworks.harbor.phases import NetworkPolicy, baseline, phase_policy
 from pytest_rlenv.frameworks.harbor.steps import Step, steps_of
 from pytest_rlenv.frameworks.harbor.task import HarborTask
-from pytest_rlenv.sandboxes.protocol import Capabilities
+from pytest_rlenv.sandboxes.model import Capabilities
 
 
 def unsupported(task: HarborTask, capabilities: Capabilities, *, enforce_limits: bool = True) -> list[str]:

@@ -20,7 +20,7 @@ from pytest_rlenv.frameworks.harbor.digest import task_digest
 from pytest_rlenv.frameworks.harbor.files import read_folder
 from pytest_rlenv.frameworks.harbor.inside import read_inside
 from pytest_rlenv.frameworks.harbor.instruction import read_instruction
-from pytest_rlenv.sandboxes.protocol import Entry
+from pytest_rlenv.sandboxes.model import Entry
 
 CONFIG_FILE = "task.toml"
 TRAJECTORY_FILE = "trajectory.json"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 from pytest_rlenv.errors import Stage
@@ -11,7 +12,7 @@ from pytest_rlenv.frameworks.harbor.carrying import as_artifacts, put_found, tak
 from pytest_rlenv.frameworks.harbor.checks import note_checks
 from pytest_rlenv.frameworks.harbor.collecting import Collection, Found
 from pytest_rlenv.frameworks.harbor.definitions import BoxDefinition
-from pytest_rlenv.frameworks.harbor.emptying import empty_folders
+from pytest_rlenv.frameworks.harbor.emptying import empty_folders, put_afresh
 from pytest_rlenv.frameworks.harbor.levels import Level
 from pytest_rlenv.frameworks.harbor.logs import VERIFIER, agent_log_entries, fetch_logs
 from pytest_rlenv.frameworks.harbor.phases import baseline, in_phase, note_denied, phase_policy
@@ -19,17 +20,21 @@ from pytest_rlenv.frameworks.harbor.reward import REWARD_JSON, REWARD_TXT
 from pytest_rlenv.frameworks.harbor.session import Session
 from pytest_rlenv.frameworks.harbor.steps import Step
 from pytest_rlenv.frameworks.harbor.verifier import (
+    EMPTY_TESTS_DIR,
     EMPTY_VERIFIER_DIR,
     TESTS_DIR,
     VERIFIER_DIR,
-    bring_tests,
+    RewardFiles,
     check_bundled_tests,
     read_reward,
+    reward_files,
     run_tests,
+    tests_of,
 )
 from pytest_rlenv.frameworks.harbor.workdir import EXEC_TIMEOUT
 from pytest_rlenv.rollout import StepRecord
-from pytest_rlenv.sandboxes.protocol import Box, Completed
+from pytest_rlenv.sandboxes.model import Completed, Extracted
+from pytest_rlenv.sandboxes.protocol import Box
 
 
 class Verification:
@@ -49,6 +54,7 @@ class Verification:
         self._folder = folder
         self._clock = session.context.clock
         self._separate = step.verifier_definition
+        self._kept_logs = False
 
     @property
     def level(self) -> Level:
@@ -83,9 +89,9 @@ class Verification:
             with self._clock.stage(Stage.VERIFY):
                 if self.level is Level.QUIESCE:
                     box.quiesce()
-                empty_folders(box, (TESTS_DIR, VERIFIER_DIR), self._record)
                 session.tests_in_agent_box = True
-                bring_tests(box, self._step, *agent_log_entries(box, self._folder))
+                entries = [*agent_log_entries(box, self._folder), *tests_of(self._step)]
+                put_afresh(box, (EMPTY_TESTS_DIR, EMPTY_VERIFIER_DIR), entries, self._record)
                 network = phase_policy(self._step.verifier_phase, own)
                 with in_phase(box, network, own, self._record, VERIFIER, back=not last):
                     done = self._run_tests(box, agent_was_here=True)
@@ -107,7 +113,8 @@ class Verification:
                     check_bundled_tests(box, image.name)
                 else:
                     fresh = self._separate is None
-                    bring_tests(box, step, *(agent_log_entries(box, self._folder) if fresh else ()))
+                    logs = agent_log_entries(box, self._folder) if fresh else ()
+                    box.put([EMPTY_VERIFIER_DIR, *logs, *tests_of(step)])
                 done = self._run_tests(box, agent_was_here=False)
             self._read(box, done, stop=True)
         finally:
@@ -154,9 +161,17 @@ class Verification:
         with self._clock.stage(Stage.COLLECT):
             if stop:  # no process is alive while the reward is read
                 box.stop()
-            self._record.rewards = read_reward(box, self._step, self._record, done)
-
-    def _keep_logs(self, box: Box) -> None:
+        fetched: list[RewardFiles | None] = []
+        self._keep_logs(box, lambda logs: fetched.append(reward_files(logs)))
+        known = fetched[0] if fetched else None
         with self._clock.stage(Stage.COLLECT):
-            fetch_logs(box, self._folder, self._record, VERIFIER)
+            self._record.rewards = read_reward(box, self._step, self._record, done, known)
+
+    def _keep_logs(self, box: Box, look: Callable[[Extracted], None] = lambda logs: None) -> None:
+        """Bring the verifier's logs here, once."""
+        if self._kept_logs:
+            return
+        self._kept_logs = True
+        with self._clock.stage(Stage.COLLECT):
+            fetch_logs(box, self._folder, self._record, VERIFIER, look=look)
             note_checks(self._folder / VERIFIER, self._record)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import TypeAlias
 
 from pytest_rlenv.errors import BoxUnfit, RewardInvalid, RewardMissing, Stage, VerifierTimeout
 from pytest_rlenv.frameworks.harbor.agent_phase import note_memory, record_of
@@ -19,32 +20,31 @@ from pytest_rlenv.frameworks.harbor.reward import (
 from pytest_rlenv.frameworks.harbor.steps import Step
 from pytest_rlenv.frameworks.harbor.workdir import EXEC_TIMEOUT, with_workdir
 from pytest_rlenv.rollout import Note, StepRecord
-from pytest_rlenv.sandboxes.protocol import Box, Completed, Entry
+from pytest_rlenv.sandboxes.model import Completed, Entry, Extracted
+from pytest_rlenv.sandboxes.protocol import Box
 from pytest_rlenv.text import decode, tail
 from pytest_rlenv.verdict import number
+
+RewardFiles: TypeAlias = tuple[bytes | None, bytes | None]
+"""The bytes of ``reward.json`` and of ``reward.txt``, each ``None`` if there is none."""
 
 TESTS_DIR = "/tests"
 VERIFIER_DIR = "/logs/verifier"
 TEST_SCRIPT = f"{TESTS_DIR}/test.sh"
+EMPTY_TESTS_DIR = Entry(TESTS_DIR[1:], mode=0o755)
 EMPTY_VERIFIER_DIR = Entry(VERIFIER_DIR[1:], mode=0o777)
 
 
-def bring_tests(box: Box, step: Step, *more: Entry) -> None:
-    """Put the tests into a box in which nothing is at their place.
-
-    Args:
-        box: the box.
-        step: whose tests.
-        more: what to put below ``/`` in the same go.
+def tests_of(step: Step) -> list[Entry]:
+    """Return a step's tests, to be put below ``/``.
 
     Raises:
-        SandboxFailed: the box died. TaskInvalid: the tests have changed since the task was loaded.
+        TaskInvalid: the tests have changed since the task was loaded.
     """
-    tests = [
+    return [
         Entry(f"{TESTS_DIR[1:]}/{entry.path}", entry.content, entry.mode, entry.source)
         for entry in step.tests_entries()
     ]
-    box.put((EMPTY_VERIFIER_DIR, *more, *tests))
 
 
 def check_bundled_tests(box: Box, image: str) -> None:
@@ -110,8 +110,17 @@ def run_tests(
     return done
 
 
-def read_reward(box: Box, step: Step, record: StepRecord, completed: Completed) -> dict[str, float]:
+def read_reward(
+    box: Box, step: Step, record: StepRecord, completed: Completed, fetched: RewardFiles | None
+) -> dict[str, float]:
     """Return the rewards that the verifier wrote, or printed where a task has them so.
+
+    Args:
+        box: where it ran.
+        step: what was verified.
+        record: where notes go.
+        completed: how ``test.sh`` ended.
+        fetched: the reward files as they came with the logs, ``None`` where these do not tell.
 
     Raises:
         RewardMissing, RewardInvalid: as :mod:`pytest_rlenv.frameworks.harbor.reward` says.
@@ -120,8 +129,7 @@ def read_reward(box: Box, step: Step, record: StepRecord, completed: Completed) 
     printed = step.rewards_in_output(completed, record)
     if printed is not None:
         return printed
-    as_json = _reward_bytes(box, REWARD_JSON)
-    as_text = _reward_bytes(box, REWARD_TXT)
+    as_json, as_text = fetched or (_reward_bytes(box, REWARD_JSON), _reward_bytes(box, REWARD_TXT))
     if as_json is None and as_text is None:
         raise reward_missing(
             exit_code=completed.exit_code,
@@ -135,6 +143,29 @@ def read_reward(box: Box, step: Step, record: StepRecord, completed: Completed) 
         raise
     record.notes.extend(Note(code=code, text=text) for code, text in notes)
     return rewards
+
+
+def reward_files(logs: Extracted) -> RewardFiles | None:
+    """Return the reward files among the verifier's logs, to spare asking the box for each.
+
+    Args:
+        logs: what came of getting ``/logs/verifier``; its files are still where they were put.
+
+    Returns:
+        The bytes of ``reward.json`` and ``reward.txt``, each ``None`` if there is none. ``None`` in place of
+        both where the logs leave a doubt, such as a link or a file too large: then the box has to be asked.
+    """
+    if logs.refused or logs.over_cap or not any(entry.path == "" for entry in logs.entries):
+        return None
+    files = {entry.path: entry.source for entry in logs.entries}
+    found = [PurePosixPath(path).name for path in (REWARD_JSON, REWARD_TXT)]
+    sources = [files.get(name) for name in found]
+    if any(name in files and source is None for name, source in zip(found, sources, strict=True)):
+        return None
+    if any(source is not None and source.stat().st_size > MAX_REWARD_BYTES for source in sources):
+        return None
+    as_json, as_text = (None if source is None else source.read_bytes() for source in sources)
+    return as_json, as_text
 
 
 def _reward_bytes(box: Box, path: str) -> bytes | None:

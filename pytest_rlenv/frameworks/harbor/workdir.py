@@ -11,7 +11,8 @@ from pytest_rlenv.frameworks.harbor.definitions import BoxDefinition
 from pytest_rlenv.frameworks.harbor.emptying import UNVERIFIABLE
 from pytest_rlenv.frameworks.harbor.task import HarborTask
 from pytest_rlenv.rollout import StepRecord
-from pytest_rlenv.sandboxes.protocol import Box, Entry
+from pytest_rlenv.sandboxes.model import Entry
+from pytest_rlenv.sandboxes.protocol import Box
 
 T = TypeVar("T")
 

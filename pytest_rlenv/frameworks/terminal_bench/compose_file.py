@@ -27,7 +27,7 @@ from pytest_rlenv.frameworks.terminal_bench.compose_values import (
 )
 from pytest_rlenv.frameworks.terminal_bench.interpolation import interpolate
 from pytest_rlenv.frameworks.terminal_bench.yaml_text import MAX_YAML_BYTES, parse_yaml
-from pytest_rlenv.sandboxes.protocol import LEFT_OUT, BuildOptions
+from pytest_rlenv.sandboxes.model import LEFT_OUT, BuildOptions
 
 DOCKERFILE = "Dockerfile"
 CLIENT = "client"

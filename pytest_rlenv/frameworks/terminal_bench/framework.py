@@ -13,7 +13,7 @@ from pytest_rlenv.frameworks.terminal_bench import step as _step  # noqa: F401 -
 from pytest_rlenv.frameworks.terminal_bench.compose_file import read_client
 from pytest_rlenv.frameworks.terminal_bench.compose_values import COMPOSE_FILE
 from pytest_rlenv.frameworks.terminal_bench.task import TerminalBenchTask, load_task, resolved
-from pytest_rlenv.sandboxes.protocol import ImageSpec
+from pytest_rlenv.sandboxes.model import ImageSpec
 
 
 class LoadedTerminalBenchTask:

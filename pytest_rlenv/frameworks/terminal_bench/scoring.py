@@ -6,7 +6,7 @@ from pytest_rlenv.errors import RewardMissing
 from pytest_rlenv.frameworks.harbor.checks import MAX_FAILING, MAX_NAME
 from pytest_rlenv.frameworks.terminal_bench.pytest_summary import SKIPPED, TestResult, read_summary
 from pytest_rlenv.rollout import MAIN_REWARD_KEY, Checks, StepRecord
-from pytest_rlenv.sandboxes.protocol import Completed
+from pytest_rlenv.sandboxes.model import Completed
 from pytest_rlenv.text import decode, tail, text_of
 
 SOURCE = "short test summary info"

@@ -10,7 +10,7 @@ from pytest_rlenv.errors import TaskInvalid
 from pytest_rlenv.frameworks.harbor.files import carriage_returns, is_lfs_pointer
 from pytest_rlenv.frameworks.harbor.inside import holding, read_inside
 from pytest_rlenv.frameworks.terminal_bench.keystrokes import as_script, first_interactive, parse_commands
-from pytest_rlenv.sandboxes.protocol import Entry
+from pytest_rlenv.sandboxes.model import Entry
 
 SCRIPT, COMMANDS = "solution.sh", "solution.yaml"
 

@@ -17,7 +17,7 @@ from pytest_rlenv.frameworks.terminal_bench.task import (
     TerminalBenchTask,
 )
 from pytest_rlenv.rollout import StepRecord
-from pytest_rlenv.sandboxes.protocol import Completed, Entry
+from pytest_rlenv.sandboxes.model import Completed, Entry
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,12 @@ elsewhere, or do something else, the task and its one step say so themselves.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import ChainMap
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import cast
 
 from pytest_rlenv.errors import TaskInvalid, VariableMissing
 from pytest_rlenv.frameworks.harbor.config import AgentConfig, EnvironmentConfig, TaskConfig, VerifierConfig
@@ -27,7 +29,7 @@ from pytest_rlenv.frameworks.terminal_bench.config import ParserName, TaskYaml, 
 from pytest_rlenv.frameworks.terminal_bench.interpolation import interpolate
 from pytest_rlenv.frameworks.terminal_bench.solution import Solution, read_solution
 from pytest_rlenv.frameworks.terminal_bench.yaml_text import MAX_YAML_BYTES
-from pytest_rlenv.sandboxes.protocol import BuildOptions, Entry, ImageSpec
+from pytest_rlenv.sandboxes.model import BuildOptions, Entry, ImageSpec
 
 CONFIG_FILE = "task.yaml"
 RUN_TESTS = "run-tests.sh"
@@ -222,7 +224,8 @@ def _filled(env: Mapping[str, str | None], environ: Mapping[str, str]) -> dict[s
     Raises:
         VariableMissing, TaskInvalid: one has none, or is not written as a compose file has it.
     """
-    known = {**environ, **HARNESS_VARIABLES}
+    # A view and no copy: what is taken from the caller's environment is noticed. Nothing is written to it.
+    known = ChainMap(dict(HARNESS_VARIABLES), cast("MutableMapping[str, str]", environ))
     found, missing = {}, []
     for name, value in env.items():
         if value is None:

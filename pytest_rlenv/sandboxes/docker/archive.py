@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 
 from pytest_rlenv.errors import SandboxFailed
 from pytest_rlenv.sandboxes.docker.client import Engine
-from pytest_rlenv.sandboxes.protocol import Entry
+from pytest_rlenv.sandboxes.model import Entry
 
 _CHUNK = 1024 * 1024
 _BLOCK = tarfile.BLOCKSIZE

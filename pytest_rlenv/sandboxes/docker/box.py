@@ -19,15 +19,9 @@ from pytest_rlenv.sandboxes.docker.postmortem import ImageFacts
 from pytest_rlenv.sandboxes.docker.processes import KILLED, Processes
 from pytest_rlenv.sandboxes.docker.refusals import execve_failure, is_refusal, not_started
 from pytest_rlenv.sandboxes.docker.removal import kill_container
+from pytest_rlenv.sandboxes.docker.stamps import Stamps
 from pytest_rlenv.sandboxes.docker.storage import box_refused
-from pytest_rlenv.sandboxes.protocol import (
-    DEFAULT_OUTPUT_CAP,
-    BoxSpec,
-    Completed,
-    Entry,
-    Extracted,
-    Stat,
-)
+from pytest_rlenv.sandboxes.model import DEFAULT_OUTPUT_CAP, BoxSpec, Completed, Entry, Extracted, Stat
 
 _OOM_WAIT = 0.3
 
@@ -43,6 +37,7 @@ class DockerBox:
         oom: who knows whether it ran out of memory.
         discard: removes a container, perhaps in the background.
         network: what it reaches; ``None`` if that never changes.
+        stamps: the folders that were put into it empty.
     """
 
     def __init__(
@@ -54,6 +49,7 @@ class DockerBox:
         oom: OomWatch,
         discard: Callable[[str], None],
         network: BoxNetwork | None = None,
+        stamps: Stamps | None = None,
     ) -> None:
         self._engine = engine
         self._container = container
@@ -62,6 +58,7 @@ class DockerBox:
         self._processes = Processes(engine, container, image, self._start_again)
         self._oom = oom
         self._discard = discard
+        self._stamps = stamps or Stamps()
         self._over = ""
 
     @property
@@ -76,7 +73,7 @@ class DockerBox:
             SandboxFailed: the box is gone or refuses. DiskFull: no space left. EngineUnavailable.
         """
         with self._operation(stopped_is_fine=True):
-            archive.put(self._engine, self._container, entries, dest)
+            archive.put(self._engine, self._container, self._stamps.stamp(entries, dest), dest)
 
     def run(
         self,
@@ -164,6 +161,10 @@ class DockerBox:
             SandboxFailed: the box is gone. DiskFull: no space left here. EngineUnavailable.
         """
         with self._operation(stopped_is_fine=True):
+            if self._stamps.knows(path):
+                found = fetch.stat(self._engine, self._container, path)
+                if found is not None and self._stamps.unchanged(path, found):
+                    return _empty(found, dest)
             return fetch.get_tree(
                 self._engine, self._container, path, dest, cap=cap, max_files=max_files, skip=skip
             )
@@ -248,3 +249,9 @@ class DockerBox:
             raise failure
         self._processes.proved_alive()
         return exit_code
+
+
+def _empty(found: Stat, dest: Path) -> Extracted:
+    """Return what is got from an empty folder; its owner is taken to be whom we gave it to."""
+    dest.mkdir(parents=True, exist_ok=True)
+    return Extracted(entries=[Entry("", mode=found.mode, mtime=found.mtime or 0)])

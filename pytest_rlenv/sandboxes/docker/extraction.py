@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from pytest_rlenv.disk import OUTPUT_CURE, disk_full, is_full
-from pytest_rlenv.sandboxes.protocol import Entry, Extracted
+from pytest_rlenv.sandboxes.model import Entry, Extracted
 
 MAX_DEPTH = 64
 _MEMBERS_PER_FILE = 4

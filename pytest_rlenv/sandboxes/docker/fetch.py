@@ -9,9 +9,11 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Any
 
@@ -20,7 +22,7 @@ from pytest_rlenv.errors import SandboxFailed
 from pytest_rlenv.sandboxes.docker.client import Engine
 from pytest_rlenv.sandboxes.docker.extraction import Extraction
 from pytest_rlenv.sandboxes.docker.failures import EngineRefused, connection_errors
-from pytest_rlenv.sandboxes.protocol import Extracted, Stat
+from pytest_rlenv.sandboxes.model import Extracted, Stat
 
 if TYPE_CHECKING:
     from requests import Response
@@ -38,6 +40,7 @@ _KINDS = (
 """Go's file mode bits, as the engine reports them."""
 
 _NAME_MAX = 255
+_TIME = re.compile(r"(?P<seconds>[0-9T:-]{19})(?:\.[0-9]+)?(?P<zone>Z|[+-][0-9]{2}:[0-9]{2})")
 
 
 def stat(engine: Engine, container: str, path: str) -> Stat | None:
@@ -177,10 +180,20 @@ def _stat(response: Response) -> Stat:
         found = json.loads(base64.b64decode(header))
         mode = int(found["mode"])
         size, target = int(found["size"]), str(found.get("linkTarget") or "")
+        mtime = _seconds(str(found.get("mtime") or ""))
     except (ValueError, KeyError, TypeError) as error:
         raise SandboxFailed(f"the engine's description of a file cannot be read: {header!r}") from error
     kind = next((kind for bits, kind in _KINDS if mode & bits), "file")
-    return Stat(kind, size, mode & 0o777, target)
+    return Stat(kind, size, mode & 0o777, target, mtime)
+
+
+def _seconds(written: str) -> int | None:
+    """Return a time as Go writes it, ``2001-09-09T01:46:40.5Z``, in whole seconds since 1970."""
+    match = _TIME.fullmatch(written)
+    if match is None:
+        return None
+    zone = "+00:00" if match["zone"] == "Z" else match["zone"]
+    return int(datetime.fromisoformat(match["seconds"] + zone).timestamp())
 
 
 def _is_missing(engine: Engine, container: str, path: str, refused: EngineRefused) -> bool:

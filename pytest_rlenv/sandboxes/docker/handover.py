@@ -24,10 +24,10 @@ from pytest_rlenv.errors import SandboxFailed, Unsupported
 from pytest_rlenv.sandboxes.docker.client import Engine
 from pytest_rlenv.sandboxes.docker.failures import EngineRefused
 from pytest_rlenv.sandboxes.docker.gate_program import ASSEMBLERS, failed_step, gate_program
+from pytest_rlenv.sandboxes.model import Entry
 from pytest_rlenv.sandboxes.network.listeners import LIMIT, receive_listener
 from pytest_rlenv.sandboxes.network.variables import PORT
 from pytest_rlenv.sandboxes.owners import Owner
-from pytest_rlenv.sandboxes.protocol import Entry
 
 FOLDER = "/.rlenv"
 """Where a box sees the folder."""

@@ -8,7 +8,7 @@ from typing import Any
 from pytest_rlenv.errors import Unsupported
 from pytest_rlenv.sandboxes.confinement import CAPABILITIES, PIDS_LIMIT, SHM_BYTES
 from pytest_rlenv.sandboxes.docker.networks import BRIDGE, NONE
-from pytest_rlenv.sandboxes.protocol import PUBLIC, BoxSpec
+from pytest_rlenv.sandboxes.model import PUBLIC, BoxSpec
 
 LOG_CAP = "1m"
 """Most that the engine keeps of what PID 1 prints; without a cap a box can fill the host's disk."""

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import quote
 
 from pytest_rlenv.disk import CACHE_CURE, disk_full, is_full
-from pytest_rlenv.errors import BoxUnfit, BuildFailed, SandboxFailed, SpecError, Stage
+from pytest_rlenv.errors import BoxUnfit, BuildFailed, ImageUnavailable, SandboxFailed, SpecError, Stage
 from pytest_rlenv.sandboxes.build_context import BuildContext
 from pytest_rlenv.sandboxes.docker import labels
 from pytest_rlenv.sandboxes.docker.builderrors import build_error, is_transient
@@ -22,11 +22,12 @@ from pytest_rlenv.sandboxes.docker.builds import build, build_timeout, platform,
 from pytest_rlenv.sandboxes.docker.client import Engine
 from pytest_rlenv.sandboxes.docker.dockerfile import base_images, needs_buildkit
 from pytest_rlenv.sandboxes.docker.failures import EngineRefused
+from pytest_rlenv.sandboxes.docker.postmortem import ImageFacts
 from pytest_rlenv.sandboxes.docker.pull import Pulls, full_name, split_name
 from pytest_rlenv.sandboxes.docker.registries import image_unavailable
 from pytest_rlenv.sandboxes.docker.storage import require_space, roomy_root
 from pytest_rlenv.sandboxes.docker.uses import ImageUses
-from pytest_rlenv.sandboxes.protocol import BuildOptions, ImageRef, ImageSpec, SandboxContext
+from pytest_rlenv.sandboxes.model import BuildOptions, ImageRef, ImageSpec, SandboxContext
 
 KEY_SCHEMA = 1
 """Part of every content key: raise it when equal inputs would no longer give an equal image."""
@@ -53,16 +54,34 @@ class ImageStore:
         self._uses = ImageUses(context.cache_dir, engine.fingerprint())
         self._min_free = context.min_free
         self._has_buildkit: bool | None = None
+        self._bases: dict[str, str] = {}
+        self._facts: dict[str, ImageFacts] = {}
 
     def prepare(self, image: ImageSpec, *, timeout: float | None) -> ImageRef:
         """Find, pull or build an image; see :class:`~pytest_rlenv.sandboxes.protocol.Sandbox`."""
         deadline = None if timeout is None else time.monotonic() + timeout
         if image.name is not None:
             found = self._ensure(image.name, deadline)
-            return ImageRef(image.name, str(found["Id"]), digest=registry_digest(image.name, found))
+            return self._ref(image.name, found, digest=registry_digest(image.name, found))
         if image.context is None:
             raise SpecError("an image needs a name or a build context")
         return self._from_context(BuildContext.read(image.context, image.options), image.slug, deadline)
+
+    def facts(self, image: ImageRef) -> ImageFacts:
+        """Return what an image says about itself; asked once per image.
+
+        Raises:
+            ImageUnavailable: it is not in the engine any more. EngineUnavailable.
+        """
+        if image.id not in self._facts:
+            found = self._find(image.id)
+            if not found:
+                raise ImageUnavailable(
+                    f"image {image.name!r} ({image.id}) is not in the engine any more",
+                    hint="was it removed while the run was under way?",
+                )
+            self._facts[image.id] = ImageFacts.of(found)
+        return self._facts[image.id]
 
     def close(self) -> None:
         """Let go of the images that were used; they may be pruned from now on."""
@@ -89,20 +108,36 @@ class ImageStore:
         if not self._has_buildkit:
             _refuse_for_old_builder(context)
         names = base_images(context.dockerfile, context.options.args, context.options.target)
-        bases = {name: str(self._ensure(name, deadline)["Id"]) for name in names}
+        bases = {name: self._base(name, deadline) for name in names}
         key = self._key(context, bases)
         tag = f"{NAMESPACE}/{_slug(slug)}:{tag_of(key)}"
         self._uses.claim(key)
-        found = self._id(tag)
+        found = self._find(tag)
         if found:
-            return ImageRef(tag, found)
+            return self._ref(tag, found)
         with self._lock(f"build:{key}", deadline):
-            found = self._id(tag)
+            found = self._find(tag)
             if found:
-                return ImageRef(tag, found)
+                return self._ref(tag, found)
             self._raise_known_failure(key)
             require_space(self._engine, self._min_free, doing=f"build {context.root}")
-            return ImageRef(tag, self._build(context, tag, key, deadline), built=True)
+            image = self._build(context, tag, key, deadline)
+            return self._ref(tag, self._find(image) or {"Id": image}, built=True)
+
+    def _base(self, name: str, deadline: float | None) -> str:
+        """Return a base image's id, looked up once: all that a run builds is built on the same."""
+        if name not in self._bases:
+            self._bases[name] = str(self._ensure(name, deadline)["Id"])
+        return self._bases[name]
+
+    def _ref(self, name: str, found: dict[str, Any], *, digest: str = "", built: bool = False) -> ImageRef:
+        """Return an image that the engine has described, and keep what it says of itself."""
+        known = "Config" in found
+        facts = ImageFacts.of(found)
+        image = str(found["Id"])
+        if known:
+            self._facts[image] = facts
+        return ImageRef(name, image, built, digest=digest, idle=known and facts.is_idle)
 
     def _build(self, context: BuildContext, tag: str, key: str, deadline: float | None) -> str:
         names = {labels.OURS: "1", labels.KEY: key}
@@ -133,9 +168,6 @@ class ImageStore:
         if context.options != BuildOptions():
             parts["options"] = asdict(context.options)
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
-
-    def _id(self, name: str) -> str:
-        return str(self._find(name).get("Id", ""))
 
     def _find(self, name: str) -> dict[str, Any]:
         """Return what the engine knows of an image, nothing if it is not here."""

@@ -9,8 +9,8 @@ import os
 import time
 from collections.abc import Mapping
 
+from pytest_rlenv.sandboxes.model import BoxSpec, SandboxContext
 from pytest_rlenv.sandboxes.owners import boot_id, is_alive, pid_namespace, pid_start
-from pytest_rlenv.sandboxes.protocol import BoxSpec, SandboxContext
 
 OURS = "rlenv"
 """Set to ``1`` on every container and image of ours."""

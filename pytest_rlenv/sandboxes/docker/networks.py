@@ -11,18 +11,20 @@ import shutil
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_rlenv.errors import SandboxFailed, Unsupported
 from pytest_rlenv.sandboxes.docker.client import Engine
 from pytest_rlenv.sandboxes.docker.failures import EngineRefused
 from pytest_rlenv.sandboxes.docker.handover import Handover, entrypoint, failure
 from pytest_rlenv.sandboxes.docker.postmortem import inspect
-from pytest_rlenv.sandboxes.network.gate import Gate
+from pytest_rlenv.sandboxes.model import ALLOWLIST, PUBLIC, BoxSpec, Entry
 from pytest_rlenv.sandboxes.network.policy import Policy
 from pytest_rlenv.sandboxes.network.variables import proxy_variables
 from pytest_rlenv.sandboxes.owners import Owner
-from pytest_rlenv.sandboxes.protocol import ALLOWLIST, PUBLIC, BoxSpec, Entry
+
+if TYPE_CHECKING:
+    from pytest_rlenv.sandboxes.network.gate import Gate
 
 BRIDGE, NONE = "bridge", "none"
 FOLDER = "gates"
@@ -138,6 +140,8 @@ class BoxNetwork:
 
         listener = handover.receive(look_for_the_gate_first)
         if self._gate is None:
+            from pytest_rlenv.sandboxes.network.gate import Gate  # and with it asyncio, which few boxes need
+
             self._gate = Gate(listener, self._policy)
         else:
             self._gate.replace_listener(listener)

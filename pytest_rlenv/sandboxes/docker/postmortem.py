@@ -40,17 +40,26 @@ class ImageFacts:
         """True if PID 1 is a program of the image, which may end with what it waits for."""
         return bool(self.entrypoint or self.service)
 
+    @property
+    def is_idle(self) -> bool:
+        """True if nothing of the image's own runs in a box on it."""
+        return not (self.may_end or self.healthcheck)
+
     @classmethod
     def of(cls, inspected: dict[str, Any]) -> ImageFacts:
         """Read them from the engine's description of the image."""
         config = inspected.get("Config") or {}
         test = (config.get("Healthcheck") or {}).get("Test") or []
-        user = str(config.get("User") or "").partition(":")[0]
         return cls(
             tuple(config.get("Entrypoint") or ()),
             bool(test) and test[0] not in ("NONE", ""),
-            as_root=user in ("", "0", "root"),
+            as_root=is_root(str(config.get("User") or "")),
         )
+
+
+def is_root(user: str) -> bool:
+    """True for the user of an image or service, with or without a group, that is root."""
+    return user.partition(":")[0] in ("", "0", "root")
 
 
 def inspect(engine: Engine, container: str) -> dict[str, Any] | None:

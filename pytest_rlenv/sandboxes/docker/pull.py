@@ -15,7 +15,7 @@ from pytest_rlenv.sandboxes.docker.client import Engine, limited
 from pytest_rlenv.sandboxes.docker.failures import EngineRefused, engine_full
 from pytest_rlenv.sandboxes.docker.pullprogress import PullProgress
 from pytest_rlenv.sandboxes.docker.registries import image_unavailable, is_rate_limit, may_pass, one_line
-from pytest_rlenv.sandboxes.protocol import SandboxContext
+from pytest_rlenv.sandboxes.model import SandboxContext
 
 TRIES = 4
 FIRST_PAUSE = 2.0

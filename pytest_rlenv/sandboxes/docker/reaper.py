@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pytest_rlenv.sandboxes.docker import labels
 from pytest_rlenv.sandboxes.docker.endpoint import Endpoint, resolve_endpoint
-from pytest_rlenv.sandboxes.protocol import SandboxContext
+from pytest_rlenv.sandboxes.model import SandboxContext
 
 DISMISS = b"q"
 """Sent to the child to have it leave without removing anything."""

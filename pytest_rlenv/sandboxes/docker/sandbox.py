@@ -6,15 +6,12 @@ import re
 import secrets
 import threading
 from collections.abc import Iterable
-from typing import Any
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Any, cast
 
-from pytest_rlenv.errors import ImageUnavailable
 from pytest_rlenv.sandboxes.confinement import check_spec
 from pytest_rlenv.sandboxes.docker import archive
 from pytest_rlenv.sandboxes.docker.box import DockerBox
 from pytest_rlenv.sandboxes.docker.client import Engine, shared_engine
-from pytest_rlenv.sandboxes.docker.compose.services import Prepared, Services
 from pytest_rlenv.sandboxes.docker.disposal import Disposal
 from pytest_rlenv.sandboxes.docker.failures import EngineRefused, refusals_as_errors
 from pytest_rlenv.sandboxes.docker.handover import impediment, not_shared
@@ -27,9 +24,10 @@ from pytest_rlenv.sandboxes.docker.oom import OomWatch
 from pytest_rlenv.sandboxes.docker.postmortem import ImageFacts, cause_of_death, start_refused
 from pytest_rlenv.sandboxes.docker.reaper import dismiss_reaper, start_reaper
 from pytest_rlenv.sandboxes.docker.removal import remove_container
+from pytest_rlenv.sandboxes.docker.stamps import Stamps
 from pytest_rlenv.sandboxes.docker.sweep import sweep_stale
 from pytest_rlenv.sandboxes.keeper import keeper_command
-from pytest_rlenv.sandboxes.protocol import (
+from pytest_rlenv.sandboxes.model import (
     ALLOWLIST,
     NO_NETWORK,
     PUBLIC,
@@ -42,6 +40,9 @@ from pytest_rlenv.sandboxes.protocol import (
 )
 from pytest_rlenv.sandboxes.slots import Slots
 from pytest_rlenv.sandboxes.starts import Starts
+
+if TYPE_CHECKING:
+    from pytest_rlenv.sandboxes.docker.compose.services import Prepared, Services
 
 STARTS_PER_CORE = 4
 """Boxes that start at once for each core of the engine's machine; more than that only wait for each other."""
@@ -143,9 +144,10 @@ class DockerSandbox:
         with self._starts.one(), refusals_as_errors():
             parts = self._parts()
             start_reaper(self._context, parts.engine.endpoint)
-            if isinstance(image.services, Prepared):
-                return parts.services.start(image.services, spec, tuple(entries), self._starts.check)
-            facts = parts.facts(image)
+            if image.services is not None:
+                prepared = cast("Prepared", image.services)
+                return parts.services.start(prepared, spec, tuple(entries), self._starts.check)
+            facts = parts.images.facts(image)
             if spec.memory_mb is not None:
                 parts.oom.start()
             return self._start(parts, image, facts, spec, tuple(entries))
@@ -161,15 +163,17 @@ class DockerSandbox:
         parts = self._ready
         if parts is not None:
             parts.close()
-            if none_under_way and not parts.boxes and not parts.services.up:
+            if none_under_way and not parts.boxes and not parts.has_services:
                 dismiss_reaper(self._context)
 
     def _start(
         self, parts: _Ready, image: ImageRef, facts: ImageFacts, spec: BoxSpec, entries: tuple[Entry, ...]
     ) -> DockerBox:
         for last in (False, True):
+            stamps = Stamps()
             try:
-                container, network = self._boot(parts, image, facts, spec, entries)
+                stamped = tuple(stamps.stamp(entries, "/"))
+                container, network = self._boot(parts, image, facts, spec, stamped)
                 break
             except EngineRefused as refused:
                 # seen about once in a thousand starts on a loaded machine; a new container does it
@@ -178,7 +182,9 @@ class DockerSandbox:
                 )
                 if last or not transient:
                     raise not_shared(refused) or start_refused(refused) from refused
-        return DockerBox(parts.engine, container, spec, facts, parts.oom, parts.disposal.discard, network)
+        return DockerBox(
+            parts.engine, container, spec, facts, parts.oom, parts.disposal.discard, network, stamps
+        )
 
     def _boot(
         self, parts: _Ready, image: ImageRef, facts: ImageFacts, spec: BoxSpec, entries: tuple[Entry, ...]
@@ -254,22 +260,24 @@ class _Ready:
         self.boxes: set[str] = set()
         self.networks: dict[str, BoxNetwork] = {}
         self.disposal = Disposal(engine, self.forget)
-        self.services = Services(engine, context, self.images, self.oom)
-        self._facts: dict[str, ImageFacts] = {}
+        self._context = context
+        self._services: Services | None = None
+        self._services_lock = threading.Lock()
 
-    def facts(self, image: ImageRef) -> ImageFacts:
-        """Return what an image says about itself; asked once per image."""
-        if image.id not in self._facts:
-            found = self.engine.find(
-                f"/images/{quote(image.id, safe='/:@')}/json", doing=f"look at image {image.name}"
-            )
-            if found is None:
-                raise ImageUnavailable(
-                    f"image {image.name!r} ({image.id}) is not in the engine any more",
-                    hint="was it removed while the run was under way?",
-                )
-            self._facts[image.id] = ImageFacts.of(found)
-        return self._facts[image.id]
+    @property
+    def services(self) -> Services:
+        """What makes boxes with services beside them, made when the first one is asked for."""
+        with self._services_lock:
+            if self._services is None:
+                from pytest_rlenv.sandboxes.docker.compose.services import Services
+
+                self._services = Services(self.engine, self._context, self.images, self.oom)
+            return self._services
+
+    @property
+    def has_services(self) -> bool:
+        """True while a box with services is up."""
+        return self._services is not None and bool(self._services.up)
 
     def forget(self, container: str) -> None:
         """Take note that a container is gone."""
@@ -282,12 +290,14 @@ class _Ready:
         """Have removed what is up."""
         for container in list(self.boxes):
             self.disposal.discard(container)
-        self.services.remove_all()
+        if self._services is not None:
+            self._services.remove_all()
 
     def close(self) -> None:
         """Remove what is up, and wait for it."""
         self.remove_boxes()
-        self.services.close()
+        if self._services is not None:
+            self._services.close()
         self.disposal.close()
         self.images.close()
         self.oom.close()

@@ -9,18 +9,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from pytest_rlenv.errors import BoxUnfit, SandboxFailed
+from pytest_rlenv.errors import SandboxFailed
 from pytest_rlenv.sandboxes.local import transfer, tree
+from pytest_rlenv.sandboxes.local.commands import Commands
 from pytest_rlenv.sandboxes.local.entrypoint import Entrypoint
-from pytest_rlenv.sandboxes.local.imageconfig import DEFAULT_PATH, ImageConfig
+from pytest_rlenv.sandboxes.local.imageconfig import ImageConfig
 from pytest_rlenv.sandboxes.local.launcher import Launcher
 from pytest_rlenv.sandboxes.local.limits import Limits
 from pytest_rlenv.sandboxes.local.namespace import Namespace
 from pytest_rlenv.sandboxes.local.network import LocalNetwork
-from pytest_rlenv.sandboxes.local.process import Command, Process, common_fields, not_started
-from pytest_rlenv.sandboxes.local.users import User, find_user, only_root
+from pytest_rlenv.sandboxes.local.process import Process, common_fields, not_started
 from pytest_rlenv.sandboxes.local.uses import Uses, counted
-from pytest_rlenv.sandboxes.protocol import (
+from pytest_rlenv.sandboxes.model import (
     DEFAULT_OUTPUT_CAP,
     PUBLIC,
     BoxSpec,
@@ -32,8 +32,6 @@ from pytest_rlenv.sandboxes.protocol import (
 
 _KILLED = 137
 _DEATH_WAIT = 0.05
-_PATH = DEFAULT_PATH.split(":")
-_PASSWD_CAP = 4 * 1024 * 1024
 _STOPPED, _DESTROYED = "the box was stopped", "the box was destroyed"
 
 
@@ -67,13 +65,11 @@ class LocalBox:
         self._image = image
         self._limits = limits
         self._discard = discard
-        fields = common_fields(
-            limits,
-            user_namespace=namespace.has_user_namespace,
-            network_namespace=spec.network != PUBLIC,
-        )
+        apart, mapped = spec.network != PUBLIC, namespace.has_user_namespace
+        fields = common_fields(limits, user_namespace=mapped, network_namespace=apart)
         self._attendant = launcher.attend(fields, namespace.pidfd)
         self._network = LocalNetwork(spec)
+        self._commands = Commands(name, namespace, spec, image, self._network)
         self._entrypoint: Entrypoint | None = None
         self._over = ""
         self._ending = threading.Lock()
@@ -116,7 +112,7 @@ class LocalBox:
         """
         begin = time.monotonic()
         self._must_run()
-        command = self._command(argv, user=user, env=env, cwd=cwd)
+        command = self._commands.make(argv, user=user, env=env, cwd=cwd)
         ooms = self._limits.out_of_memory()
         with closing(Process(self._attendant, self._launcher, command, cap)) as process:
             timed_out = not process.pump(None if timeout is None else begin + timeout)
@@ -239,7 +235,7 @@ class LocalBox:
     @counted
     def check_user(self) -> None:
         """Raise BoxUnfit if the image's USER is not in it, for the sandbox that starts the box."""
-        self._user(self._image.user)
+        self._commands.user(self._image.user)
 
     def open_gate(self) -> None:
         """Open the box's gate to allowed hosts, if it may need one, for the sandbox that starts the box."""
@@ -256,37 +252,11 @@ class LocalBox:
             self._namespace,
             self._image.entrypoint,
             self._spec.lifetime,
-            lambda argv: self._command(argv, user=None, env=None, cwd=self._image.workdir),
+            lambda argv: self._commands.make(argv, cwd=self._image.workdir),
             log,
         )
         self._entrypoint = entrypoint
         entrypoint.start()
-
-    def _command(
-        self,
-        argv: Sequence[str],
-        *,
-        user: str | int | None,
-        env: Mapping[str, str] | None,
-        cwd: str | None,
-    ) -> Command:
-        who = self._user(self._image.user if user is None else user)
-        base = {"PATH": DEFAULT_PATH, "HOSTNAME": self._name, "HOME": who.home}
-        return Command(
-            argv=argv,
-            env={**base, **self._image.env, **self._network.variables(), **self._spec.env, **(env or {})},
-            cwd=cwd or self._spec.workdir or self._image.workdir,
-            user=who,
-        )
-
-    def _user(self, spec: str | int) -> User:
-        return only_root(spec) if self._namespace.has_user_namespace else find_user(spec, self._read)
-
-    def _read(self, path: str) -> bytes | None:
-        try:
-            return transfer.get(self._namespace.root, path, _PASSWD_CAP)
-        except SandboxFailed:
-            return None
 
     def _exit_code(self, process: Process, user: str | int | None, cwd: str | None) -> int:
         result = process.result()
@@ -326,9 +296,4 @@ class LocalBox:
     def _died(self) -> SandboxFailed:
         if self._over:
             return SandboxFailed(f"{self._over} meanwhile")
-        if not any(transfer.stat(self._namespace.root, f"{folder}/sleep") for folder in _PATH):
-            return BoxUnfit("the image has no `sleep`, which keeps a box up")
-        return SandboxFailed(
-            "the box died: its first process ended",
-            hint="it was killed from outside, or by the machine for want of memory",
-        )
+        return self._namespace.cause_of_death()

@@ -26,8 +26,8 @@ from pytest_rlenv.sandboxes.local.network import network_files
 from pytest_rlenv.sandboxes.local.places import CGROUP_PREFIX, sweep_cgroups
 from pytest_rlenv.sandboxes.local.setup import Setup
 from pytest_rlenv.sandboxes.local.users import is_root
+from pytest_rlenv.sandboxes.model import BoxSpec, Entry
 from pytest_rlenv.sandboxes.owners import Owner
-from pytest_rlenv.sandboxes.protocol import BoxSpec, Entry
 from pytest_rlenv.sandboxes.starts import Starts
 
 _LOG = "entrypoint.log"

@@ -10,7 +10,7 @@ from pytest_rlenv.sandboxes.keeper import keeper_command
 from pytest_rlenv.sandboxes.local import seccomp
 from pytest_rlenv.sandboxes.local.bwrap import NAMESPACES
 from pytest_rlenv.sandboxes.local.imageconfig import DEFAULT_PATH
-from pytest_rlenv.sandboxes.protocol import PUBLIC, BoxSpec
+from pytest_rlenv.sandboxes.model import PUBLIC, BoxSpec
 
 INFO_FD, SECCOMP_FD = 3, 4
 """Numbers of the descriptors that bubblewrap is started with."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from pytest_rlenv.sandboxes.build_context import BuildContext
-from pytest_rlenv.sandboxes.protocol import Entry
+from pytest_rlenv.sandboxes.model import Entry
 
 _ARCHIVES = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd")
 _TAR_MAGIC, _TAR_MAGIC_AT = b"ustar", 257

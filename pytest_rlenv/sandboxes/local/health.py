@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from pytest_rlenv.errors import BoxUnfit, Stage
 from pytest_rlenv.sandboxes.local.imageconfig import HealthCheck
-from pytest_rlenv.sandboxes.protocol import Completed
+from pytest_rlenv.sandboxes.model import Completed
 
 _EAGER = 0.25
 _OUTPUT_CAP = 2000

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -19,7 +20,7 @@ from pytest_rlenv.sandboxes.local.imageconfig import ImageConfig
 from pytest_rlenv.sandboxes.local.recipe import BUILT_OTHERWISE, MODE, Recipe, read_recipe
 from pytest_rlenv.sandboxes.local.rootfs import RootfsCache
 from pytest_rlenv.sandboxes.local.userland import is_writable, make_root
-from pytest_rlenv.sandboxes.protocol import BoxSpec, BuildOptions, ImageRef, ImageSpec, SandboxContext
+from pytest_rlenv.sandboxes.model import BoxSpec, BuildOptions, ImageRef, ImageSpec, SandboxContext
 
 if TYPE_CHECKING:
     from pytest_rlenv.sandboxes.docker.client import Engine
@@ -211,9 +212,13 @@ class LocalImages:
 
 
 def _key(spec: ImageSpec) -> str:
-    """Return what names an image when no engine can be asked for its id."""
+    """Return what names an image when no engine can be asked for its id: one context makes many."""
     from pytest_rlenv.sandboxes.build_context import BuildContext
+    from pytest_rlenv.sandboxes.docker.builds import platform
 
+    found = f"name:{spec.name}"
     if spec.context is not None:
-        return f"context:{BuildContext.read(spec.context).digest()}"
-    return f"name:{spec.name}"
+        found = f"context:{BuildContext.read(spec.context, spec.options).digest()}"
+    if spec.options != BuildOptions():
+        found += f" options:{json.dumps(asdict(spec.options), sort_keys=True)}"
+    return f"{found} platform:{platform()}" if platform() else found

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pytest_rlenv.errors import SandboxFailed
 from pytest_rlenv.sandboxes.confinement import PIDS_LIMIT
 from pytest_rlenv.sandboxes.local.cgroups import CPU, MEMORY, PIDS, Cgroups, Group, make_group
-from pytest_rlenv.sandboxes.protocol import BoxSpec
+from pytest_rlenv.sandboxes.model import BoxSpec
 
 _MIB = 1024 * 1024
 

@@ -13,9 +13,10 @@ from pathlib import Path
 
 from pytest_rlenv.disk import CACHE_CURE, says_full
 from pytest_rlenv.errors import BoxUnfit, DiskFull, RlenvError, SandboxFailed
-from pytest_rlenv.sandboxes.local import seccomp
+from pytest_rlenv.sandboxes.local import seccomp, transfer
 from pytest_rlenv.sandboxes.local.bwrap import cure
 from pytest_rlenv.sandboxes.local.command import NO_SLEEP, UP
+from pytest_rlenv.sandboxes.local.imageconfig import DEFAULT_PATH
 from pytest_rlenv.sandboxes.local.launcher import Launcher, read_status
 from pytest_rlenv.sandboxes.local.root import BoxRoot
 
@@ -56,6 +57,15 @@ class Namespace:
     def has_user_namespace(self) -> bool:
         """True if this user is root in the box, but nowhere else."""
         return self._user_namespace
+
+    def cause_of_death(self) -> SandboxFailed:
+        """Return the error that says why its first process ended though nobody asked for that."""
+        if not any(transfer.stat(self.root, f"{folder}/sleep") for folder in DEFAULT_PATH.split(":")):
+            return BoxUnfit("the image has no `sleep`, which keeps a box up")
+        return SandboxFailed(
+            "the box died: its first process ended",
+            hint="it was killed from outside, or by the machine for want of memory",
+        )
 
     def is_dead(self, wait: float = 0.0) -> bool:
         """Return True if all processes have ended, waiting up to ``wait`` seconds for it."""

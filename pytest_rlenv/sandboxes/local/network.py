@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pytest_rlenv.errors import Unsupported
 from pytest_rlenv.sandboxes.local.launcher import Attendant
-from pytest_rlenv.sandboxes.network.gate import Gate
+from pytest_rlenv.sandboxes.model import ALLOWLIST, PUBLIC, BoxSpec, Entry
 from pytest_rlenv.sandboxes.network.policy import Policy
 from pytest_rlenv.sandboxes.network.variables import PORT, proxy_variables
-from pytest_rlenv.sandboxes.protocol import ALLOWLIST, PUBLIC, BoxSpec, Entry
+
+if TYPE_CHECKING:
+    from pytest_rlenv.sandboxes.network.gate import Gate
 
 _HOSTS = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n"
 _NO_SERVERS = "# this box has no network\n"
@@ -36,6 +39,8 @@ class LocalNetwork:
             SandboxFailed: it cannot be opened.
         """
         if ALLOWLIST in self._announced:
+            from pytest_rlenv.sandboxes.network.gate import Gate  # and with it asyncio, which few boxes need
+
             self._gate = Gate(attendant.listen(PORT), self._policy)
 
     def variables(self) -> dict[str, str]:

@@ -18,7 +18,7 @@ from pytest_rlenv.sandboxes.build_context import DOCKERFILE, BuildContext
 from pytest_rlenv.sandboxes.local.copying import CopyProblem, SourceMissing, planned
 from pytest_rlenv.sandboxes.local.imageconfig import DEFAULT_PATH, ImageConfig
 from pytest_rlenv.sandboxes.local.instructions import Instruction, assignments, expand, parse, split, words
-from pytest_rlenv.sandboxes.protocol import Entry
+from pytest_rlenv.sandboxes.model import Entry
 
 _IGNORED = ("LABEL", "EXPOSE", "CMD", "MAINTAINER", "STOPSIGNAL")
 MODE = "the local sandbox over this machine's userland"

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from pytest_rlenv.sandboxes.local._removal import remove_tree
 from pytest_rlenv.sandboxes.local.imageconfig import ImageConfig
-from pytest_rlenv.sandboxes.protocol import ImageRef
+from pytest_rlenv.sandboxes.model import ImageRef
 
 FOLDER, NAMES, USED = "rootfs", "names", "used"
 PARTIAL = ".part-"

@@ -14,7 +14,7 @@ from pytest_rlenv.sandboxes.local.boxes import Boxes
 from pytest_rlenv.sandboxes.local.images import HOST_NAME, IMAGES_NAME, LocalImages
 from pytest_rlenv.sandboxes.local.limits import describe_limits
 from pytest_rlenv.sandboxes.local.setup import find_setup
-from pytest_rlenv.sandboxes.protocol import (
+from pytest_rlenv.sandboxes.model import (
     ALLOWLIST,
     NO_NETWORK,
     PUBLIC,

@@ -18,7 +18,7 @@ from typing import IO
 from pytest_rlenv.disk import CACHE_CURE, is_full
 from pytest_rlenv.errors import BoxUnfit, DiskFull, SandboxFailed
 from pytest_rlenv.sandboxes.local.root import BoxRoot
-from pytest_rlenv.sandboxes.protocol import Entry, Stat
+from pytest_rlenv.sandboxes.model import Entry, Stat
 
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
 _CHUNK = 1024 * 1024

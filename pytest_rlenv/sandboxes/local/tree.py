@@ -13,7 +13,7 @@ from pytest_rlenv.disk import OUTPUT_CURE, disk_full, is_full
 from pytest_rlenv.errors import SandboxFailed
 from pytest_rlenv.sandboxes.local.root import BoxRoot
 from pytest_rlenv.sandboxes.local.transfer import kind_of
-from pytest_rlenv.sandboxes.protocol import Entry, Extracted
+from pytest_rlenv.sandboxes.model import Entry, Extracted
 
 MAX_DEPTH = 64
 _MEMBERS_PER_FILE = 4

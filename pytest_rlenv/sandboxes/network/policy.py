@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from pytest_rlenv.sandboxes.model import ALLOWLIST, NO_NETWORK, PUBLIC
 from pytest_rlenv.sandboxes.network.hosts import HostList
 from pytest_rlenv.sandboxes.network.targets import Target
-from pytest_rlenv.sandboxes.protocol import ALLOWLIST, NO_NETWORK, PUBLIC
 
 _SHOWN = 20
 

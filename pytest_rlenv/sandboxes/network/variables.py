@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_rlenv.sandboxes.protocol import ALLOWLIST
+from pytest_rlenv.sandboxes.model import ALLOWLIST
 
 PORT = 27128
 """Where the gate is on a box's loopback: neither a usual port nor one that the kernel hands out."""

@@ -22,7 +22,7 @@ from pytest_rlenv.frameworks.harbor.collecting import Collection, collect
 from pytest_rlenv.frameworks.harbor.tar_exclude import excluder
 from pytest_rlenv.frameworks.harbor.task import load_task
 from pytest_rlenv.rollout import StepRecord
-from pytest_rlenv.sandboxes.protocol import Entry
+from pytest_rlenv.sandboxes.model import Entry
 
 
 @pytest.fixture
@@ -245,11 +245,11 @@ timeout_sec = 1
     assert (done.folder / "artifacts/app/dump").read_text() == "what the hook wrote"
     assert [note.text for note in done.rollout.notes] == [
         "collect hook `# scripted: exit=3` exited 3",
-        "collect hook `# scripted: hang` did not end within 1.0 s",
+        "collect hook `# scripted: hang` did not end within 1.0 s; all that ran in the box was killed",
     ]
     order = [ran for ran in done.boxes[0].ran if ran.argv[0] == "bash"]
     assert [ran.argv[-1].partition(":")[2][:8] for ran in order[:2]] == ["", " write=/"]
-    assert (order[1].user, order[1].timeout) == ("db", 7.0)
+    assert (order[1].user, order[1].timeout) == ("db", 17.0)
 
 
 NAMES = st.lists(st.sampled_from(["a", "b", "build", "x.o", "a.txt", ".x", "c d"]), min_size=1, max_size=3)

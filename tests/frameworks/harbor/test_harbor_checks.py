@@ -43,26 +43,41 @@ def test_a_ctrf_report(tmp_path: Path) -> None:
         ("later", "skipped"),
         ("odd", "other"),
         ("x", "pending"),
+        ("y", "skipped"),
+        ("z", ["no word"]),
     )
     record = read(tmp_path, ctrfDOTjson=report)
     assert record.notes == []
-    assert record.checks == Checks(source="ctrf.json", passed=1, failed=1, other=3, failing=["a.py::bad"])
+    assert record.checks == Checks(
+        source="ctrf.json",
+        passed=1,
+        failed=1,
+        other=5,
+        statuses={"skipped": 2, "other": 2, "pending": 1},
+        failing=["a.py::bad"],
+    )
 
 
 def test_a_ctrf_report_without_tests_counts_by_its_summary(tmp_path: Path) -> None:
-    report = {"results": {"summary": {"tests": 5, "passed": 3, "failed": 1}}}
+    report = {"results": {"summary": {"tests": 9, "passed": 3, "failed": 1, "skipped": 2, "pending": 1}}}
     assert read(tmp_path, ctrfDOTjson=report).checks == Checks(
-        source="ctrf.json", passed=3, failed=1, other=1
+        source="ctrf.json", passed=3, failed=1, other=5, statuses={"skipped": 2, "pending": 1, "other": 2}
     )
 
 
 @pytest.mark.parametrize(
-    "report", [ctrf(tests=0), {"results": {"summary": {"tests": 0}}}, {"results": {"tests": ["x", None]}}]
+    ("report", "counts"),
+    [
+        (ctrf(tests=0), ""),
+        ({"results": {"summary": {"tests": 0}}}, ""),
+        ({"results": {"tests": ["x", None]}}, ""),
+        (ctrf(("a", "skipped"), ("b", "skipped"), ("c", "pending")), ": 2 skipped, 1 pending"),
+    ],
 )
-def test_a_verifier_that_ran_no_check_is_flagged(tmp_path: Path, report: Any) -> None:
+def test_a_verifier_that_ran_no_check_is_flagged(tmp_path: Path, report: Any, counts: str) -> None:
     record = read(tmp_path, ctrfDOTjson=report)
     assert [(note.code, note.text) for note in record.notes] == [
-        ("no-checks", "the verifier ran no check, says its ctrf.json")
+        ("no-checks", f"the verifier ran no check, says its ctrf.json{counts}")
     ]
 
 
@@ -86,6 +101,7 @@ def test_reward_details(tmp_path: Path) -> None:
         passed=1,
         failed=3,
         other=1,
+        statuses={"other": 1},
         failing=["correctness: b", "quality: style (0.5)", "all: deep"],
     )
 

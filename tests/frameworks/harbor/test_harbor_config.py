@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.toml_text import as_toml
 
 from pytest_rlenv.errors import TaskInvalid
 from pytest_rlenv.frameworks.harbor.config import TaskConfig, VerifierMode, parse_config
@@ -558,19 +559,6 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(FIELDS), inner, max_size=4),
     max_leaves=8,
 )
-
-
-def as_toml(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        escaped = "".join(f"\\U{ord(c):08x}" if not c.isprintable() or c in '"\\' else c for c in value)
-        return f'"{escaped}"'
-    if isinstance(value, list):
-        return f"[{', '.join(map(as_toml, value))}]"
-    if isinstance(value, dict):
-        return f"{{{', '.join(f'{key} = {as_toml(item)}' for key, item in value.items())}}}"
-    return repr(value)
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

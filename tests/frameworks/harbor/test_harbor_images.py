@@ -9,7 +9,7 @@ from support.tasks import write_task
 
 from pytest_rlenv.errors import TaskInvalid, Unsupported
 from pytest_rlenv.frameworks.protocol import get_framework
-from pytest_rlenv.sandboxes.protocol import ImageSpec
+from pytest_rlenv.sandboxes.model import ImageSpec
 
 SEPARATE = '[verifier]\nenvironment_mode = "separate"\n'
 PREBUILT = '[environment]\ndocker_image = "agent:1"\n'

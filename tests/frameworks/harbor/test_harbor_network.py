@@ -17,7 +17,7 @@ from pytest_rlenv.frameworks.harbor.phases import NetworkPolicy, phase_policy, p
 from pytest_rlenv.frameworks.harbor.steps import steps_of
 from pytest_rlenv.frameworks.harbor.support import unsupported
 from pytest_rlenv.frameworks.harbor.task import load_task
-from pytest_rlenv.sandboxes.protocol import ALLOWLIST, NO_NETWORK, PUBLIC, Capabilities
+from pytest_rlenv.sandboxes.model import ALLOWLIST, NO_NETWORK, PUBLIC, Capabilities
 
 ALL = frozenset({PUBLIC, NO_NETWORK, ALLOWLIST})
 ENV_PUBLIC = ""

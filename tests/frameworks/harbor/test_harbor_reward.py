@@ -20,7 +20,7 @@ from pytest_rlenv.frameworks.harbor.reward import (
     reward_missing,
     with_verifier,
 )
-from pytest_rlenv.sandboxes.protocol import Stat
+from pytest_rlenv.sandboxes.model import Stat
 
 TEXTS = {
     "integer": (b"1", 1.0),

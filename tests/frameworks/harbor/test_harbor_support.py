@@ -8,7 +8,7 @@ import pytest
 
 from pytest_rlenv.frameworks.harbor.support import notes, unsupported
 from pytest_rlenv.frameworks.harbor.task import HarborTask, load_task
-from pytest_rlenv.sandboxes.protocol import NO_NETWORK, PUBLIC, Capabilities
+from pytest_rlenv.sandboxes.model import NO_NETWORK, PUBLIC, Capabilities
 
 CASES = Path(__file__).parents[2] / "cases" / "harbor"
 FULL = Capabilities(

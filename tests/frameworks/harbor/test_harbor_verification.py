@@ -17,7 +17,7 @@ from pytest_rlenv.frameworks.harbor.config import parse_config
 from pytest_rlenv.frameworks.harbor.definitions import verifier_definition
 from pytest_rlenv.frameworks.harbor.steps import steps_of
 from pytest_rlenv.frameworks.harbor.task import load_task
-from pytest_rlenv.sandboxes.protocol import Entry
+from pytest_rlenv.sandboxes.model import Entry
 
 SEPARATE = '[verifier]\nenvironment_mode = "separate"\n'
 ONE = "# scripted: reward=1"
@@ -256,7 +256,7 @@ verifier = {environment_mode = "separate"}
     assert not any("/tests/" in name for name in agent.seen[2])
     agents = done.boxes[0]
     wipes = [ran for ran in agents.ran if "rm -rf" in ran.argv[-1] and "/tests" in ran.argv[-1]]
-    assert len(wipes) == 2  # before the second step's verifier, and after it
+    assert len(wipes) == 1  # after the second step's verifier; before it, they are replaced as they are put
 
 
 def test_quiesce_kills_before_anything_is_brought(run: Runner, tmp_path: Path) -> None:
@@ -265,7 +265,7 @@ def test_quiesce_kills_before_anything_is_brought(run: Runner, tmp_path: Path) -
     assert done.rollout.verifier_level == "quiesce"
     (box,) = done.boxes
     words = [ran.argv[0] for ran in box.ran]
-    assert words == ["bash", "quiesce", "sh", "bash"]
+    assert words == ["bash", "quiesce", "bash"]
 
 
 def test_a_fresh_box_has_the_working_directory_and_the_agents_logs(run: Runner, tmp_path: Path) -> None:
@@ -291,7 +291,12 @@ def test_a_fresh_box_has_the_working_directory_and_the_agents_logs(run: Runner, 
         "/tests/test.sh",
         "/logs/verifier/reward.txt",
     }
-    assert sorted(path.name for path in done.folder.iterdir()) == ["agent", "artifacts", "verifier"]
+    assert sorted(path.name for path in done.folder.iterdir()) == [
+        "agent",
+        "artifacts",
+        "instruction.md",
+        "verifier",
+    ]
 
 
 def test_a_fresh_box_for_each_step(run: Runner, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pytest_rlenv.errors import TaskInvalid
 from pytest_rlenv.frameworks.terminal_bench.client_limits import Limits
 from pytest_rlenv.frameworks.terminal_bench.compose_file import Client, read_client
 from pytest_rlenv.frameworks.terminal_bench.interpolation import interpolate
-from pytest_rlenv.sandboxes.protocol import BuildOptions
+from pytest_rlenv.sandboxes.model import BuildOptions
 
 USUAL = """\
 services:

@@ -12,7 +12,7 @@ from pytest_rlenv.errors import RewardMissing
 from pytest_rlenv.frameworks.terminal_bench.pytest_summary import TestResult, read_summary
 from pytest_rlenv.frameworks.terminal_bench.scoring import score
 from pytest_rlenv.rollout import StepRecord
-from pytest_rlenv.sandboxes.protocol import Completed
+from pytest_rlenv.sandboxes.model import Completed
 
 HEAD = "=========================== short test summary info ============================\n"
 REAL = """\

@@ -15,7 +15,7 @@ from pytest_rlenv.errors import RewardMissing, TaskInvalid, Unsupported, Variabl
 from pytest_rlenv.frameworks.context import RolloutContext
 from pytest_rlenv.frameworks.protocol import get_framework
 from pytest_rlenv.rollout import Rollout, StageClock
-from pytest_rlenv.sandboxes.protocol import BoxSpec, BuildOptions, Entry, ImageRef, ImageSpec, SandboxContext
+from pytest_rlenv.sandboxes.model import BoxSpec, BuildOptions, Entry, ImageRef, ImageSpec, SandboxContext
 
 FRAMEWORK = get_framework("terminal-bench")
 

@@ -42,7 +42,7 @@ from pytest_rlenv.sandboxes.docker.compose.override import final_model
 from pytest_rlenv.sandboxes.docker.compose.program import candidates, compose_program
 from pytest_rlenv.sandboxes.docker.endpoint import Endpoint, TlsFiles
 from pytest_rlenv.sandboxes.docker.networks import BoxNetwork
-from pytest_rlenv.sandboxes.protocol import (
+from pytest_rlenv.sandboxes.model import (
     ALLOWLIST,
     LEFT_OUT,
     NO_NETWORK,
@@ -80,11 +80,12 @@ def read(tmp_path: Path, program: Path) -> Read:
     return read
 
 
-def final(model: Model, **spec: Any) -> Model:
+def final(model: Model, *, as_root: bool = True, **spec: Any) -> Model:
     images = {name: ImageRef(name, f"sha256:{name}") for name in model["services"]}
     box = BoxSpec(**spec)
     network = BoxNetwork(None, box, None)  # type: ignore[arg-type]  # no engine is asked for anything here
-    return final_model(model, images, box, project="p", labels={"rlenv": "1"}, network=network)
+    labels = {"rlenv": "1"}
+    return final_model(model, images, box, project="p", labels=labels, network=network, as_root=as_root)
 
 
 # ---- the program
@@ -320,6 +321,28 @@ def test_fixed_names_limits_and_labels_are_ours(read: Read) -> None:
 def test_security_options_that_were_allowed_hold(asked: str, given: list[str], read: Read) -> None:
     found = final(read(f"services: {{db: {{image: b, security_opt: {asked}}}}}"))
     assert found["services"]["db"]["security_opt"] == given
+
+
+@pytest.mark.parametrize(
+    ("user", "as_root", "given"),
+    [
+        ("", True, ["no-new-privileges"]),
+        ("", False, []),
+        ("dev", True, []),
+        ("1000:0", True, []),
+        ("root", False, ["no-new-privileges"]),
+        ("'0:0'", False, ["no-new-privileges"]),
+    ],
+)
+def test_root_keeps_its_capabilities_where_main_is_another_user(
+    user: str, as_root: bool, given: list[str], read: Read
+) -> None:
+    """With no new privileges, a verifier that is root could not read what a user keeps to itself."""
+    asked = f"user: {user}" if user else ""
+    model = read(f"services: {{main: {{image: m, {asked}}}, db: {{image: b, user: dev}}}}")
+    services = final(model, as_root=as_root)["services"]
+    assert services["main"]["security_opt"] == given
+    assert services["db"]["security_opt"] == ["no-new-privileges"]
 
 
 def test_the_files_own_limits_and_command_win(read: Read) -> None:

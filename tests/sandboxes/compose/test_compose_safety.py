@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pytest_rlenv.errors import Unsupported
 from pytest_rlenv.sandboxes.docker.compose.findings import Finding, refuse
 from pytest_rlenv.sandboxes.docker.compose.safety import HARMLESS, check_model
-from pytest_rlenv.sandboxes.protocol import LEFT_OUT
+from pytest_rlenv.sandboxes.model import LEFT_OUT
 
 HOST = {"type": "bind", "source": "/var/run/docker.sock", "target": "/s"}
 

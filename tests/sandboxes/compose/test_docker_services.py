@@ -22,7 +22,7 @@ from pytest_rlenv.sandboxes.docker.client import Engine
 from pytest_rlenv.sandboxes.docker.compose.box import ServicesBox
 from pytest_rlenv.sandboxes.docker.sandbox import DockerSandbox
 from pytest_rlenv.sandboxes.docker.sweep import sweep_stale
-from pytest_rlenv.sandboxes.protocol import (
+from pytest_rlenv.sandboxes.model import (
     ALLOWLIST,
     NO_NETWORK,
     PUBLIC,
@@ -322,7 +322,7 @@ def test_without_docker_compose_it_is_a_skip(
 OWNER = """
 import sys, time, pathlib
 from pytest_rlenv.sandboxes.docker import DockerSandbox
-from pytest_rlenv.sandboxes.protocol import *
+from pytest_rlenv.sandboxes.model import *
 session, base, file = sys.argv[1:]
 file = pathlib.Path(file)
 sandbox = DockerSandbox(SandboxContext(session, "main", pathlib.Path(base), pathlib.Path(base)))

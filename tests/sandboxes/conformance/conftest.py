@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from support.sandbox_kinds import KINDS, PLAIN, Image, Kind, make_kind
 
-from pytest_rlenv.sandboxes.protocol import NO_NETWORK, Box, BoxSpec, Entry, ImageRef, Sandbox, SandboxContext
+from pytest_rlenv.sandboxes.model import NO_NETWORK, BoxSpec, Entry, ImageRef, SandboxContext
+from pytest_rlenv.sandboxes.protocol import Box, Sandbox
 
 
 @pytest.fixture(scope="session", params=KINDS)

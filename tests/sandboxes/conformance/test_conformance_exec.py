@@ -11,7 +11,8 @@ from support.boxes import HANG_GUARD, ok, processes, sh, together, unfit
 
 from pytest_rlenv.errors import Unsupported
 from pytest_rlenv.sandboxes.local.imageconfig import DEFAULT_PATH
-from pytest_rlenv.sandboxes.protocol import Box, Completed, Entry, Sandbox
+from pytest_rlenv.sandboxes.model import Completed, Entry
+from pytest_rlenv.sandboxes.protocol import Box, Sandbox
 
 Start = Callable[..., Box]
 

@@ -11,7 +11,8 @@ import pytest
 from support.boxes import ok, sh
 
 from pytest_rlenv.errors import DiskFull, SandboxFailed
-from pytest_rlenv.sandboxes.protocol import Box, Entry, Extracted, Sandbox, Stat
+from pytest_rlenv.sandboxes.model import Entry, Extracted, Stat
+from pytest_rlenv.sandboxes.protocol import Box, Sandbox
 
 Start = Callable[..., Box]
 
@@ -85,6 +86,34 @@ def test_put_over_a_folder_keeps_what_is_in_it(box: Box, place: str) -> None:
     ok(box, "mkdir d; echo kept >d/x", cwd=place)
     box.put([Entry("d", mode=0o700)], place)
     assert ok(box, "stat -c %a d; cat d/x", cwd=place) == "700\nkept\n"
+
+
+def test_put_of_a_file_and_then_a_folder_leaves_it_with_nothing_else(box: Box, place: str) -> None:
+    ok(
+        box,
+        "mkdir -p d/deep e; echo >d/x; echo >d/deep/.y; ln -s e link; echo kept >e/z; chmod 500 d",
+        cwd=place,
+    )
+    afresh = [Entry(name, b"") for name in ("d", "link", "new")]
+    box.put([*afresh, *(Entry(e.path, mode=0o755) for e in afresh), Entry("d/tests/t", b"1")], place)
+    assert ok(box, "find d link new | sort; stat -c '%F %a' d link; cat e/z", cwd=place) == (
+        "d\nd/tests\nd/tests/t\nlink\nnew\ndirectory 755\ndirectory 755\nkept\n"
+    )
+
+
+def test_a_watched_folder_is_empty_until_something_is_in_it(box: Box, place: str, tmp_path: Path) -> None:
+    def names(path: str, where: str) -> list[str]:
+        return [entry.path for entry in box.get_tree(path, tmp_path / where, cap=100).entries]
+
+    watched = [Entry(name, mode=0o777, watched=True) for name in ("a", "b", "c", "d")]
+    box.put(watched, place)
+    box.put([Entry("c/put", b"x")], place)
+    assert names(f"{place}/a", "1") == [""]
+    ok(box, "echo >b/new; mkdir a/folder; rm -r d; ln -s b d", cwd=place)
+    assert names(f"{place}/a", "2") == ["", "folder"]
+    assert names(f"{place}/b", "3") == ["", "new"]
+    assert names(f"{place}/c", "4") == ["", "put"]
+    assert box.get_tree(f"{place}/d", tmp_path / "5", cap=100).refused  # a link, not followed
 
 
 def test_put_nothing(box: Box) -> None:

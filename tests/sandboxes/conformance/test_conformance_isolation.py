@@ -12,7 +12,8 @@ import pytest
 from support.boxes import ok, sh
 
 from pytest_rlenv.sandboxes.local.command import CAPABILITY_MASK
-from pytest_rlenv.sandboxes.protocol import PUBLIC, Box, Sandbox
+from pytest_rlenv.sandboxes.model import PUBLIC
+from pytest_rlenv.sandboxes.protocol import Box, Sandbox
 
 Start = Callable[..., Box]
 

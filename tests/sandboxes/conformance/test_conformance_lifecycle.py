@@ -11,7 +11,8 @@ from support.boxes import HANG_GUARD, eventually, ok, sh
 from support.sandbox_kinds import PLAIN, Kind
 
 from pytest_rlenv.errors import SandboxFailed, Unsupported
-from pytest_rlenv.sandboxes.protocol import NO_NETWORK, PUBLIC, Box, BoxSpec, Entry, Sandbox, SandboxContext
+from pytest_rlenv.sandboxes.model import NO_NETWORK, PUBLIC, BoxSpec, Entry, SandboxContext
+from pytest_rlenv.sandboxes.protocol import Box, Sandbox
 
 Start = Callable[..., Box]
 

@@ -11,9 +11,10 @@ from support.boxes import ok, sh
 from support.gates import Server, fetch, own_address, serving, web
 
 from pytest_rlenv.errors import Unsupported
+from pytest_rlenv.sandboxes.model import ALLOWLIST, NO_NETWORK, PUBLIC
 from pytest_rlenv.sandboxes.network.gate import Gate
 from pytest_rlenv.sandboxes.network.hosts import Address
-from pytest_rlenv.sandboxes.protocol import ALLOWLIST, NO_NETWORK, PUBLIC, Box, Sandbox
+from pytest_rlenv.sandboxes.protocol import Box, Sandbox
 
 Start = Callable[..., Box]
 
@@ -36,8 +37,7 @@ def named(here: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async def resolve(name: str) -> list[Address]:
         return [ip_address(here)]
 
-    for module in ("docker.networks", "local.network"):
-        monkeypatch.setattr(f"pytest_rlenv.sandboxes.{module}.Gate", partial(Gate, resolver=resolve))
+    monkeypatch.setattr("pytest_rlenv.sandboxes.network.gate.Gate", partial(Gate, resolver=resolve))
 
 
 def is_cut_off(box: Box, address: str, port: int) -> bool:

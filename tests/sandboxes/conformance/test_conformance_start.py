@@ -12,7 +12,8 @@ from support.sandbox_kinds import LOCAL_HOST, WITH_IMAGES, Image
 
 from pytest_rlenv.errors import EntrypointExited, ImageUnavailable, SandboxFailed, Stage, Unsupported
 from pytest_rlenv.sandboxes.local.imageconfig import HealthCheck
-from pytest_rlenv.sandboxes.protocol import Box, BoxSpec, Entry, ImageRef, ImageSpec, Sandbox
+from pytest_rlenv.sandboxes.model import BoxSpec, Entry, ImageRef, ImageSpec
+from pytest_rlenv.sandboxes.protocol import Box, Sandbox
 
 Start = Callable[..., Box]
 

@@ -8,7 +8,7 @@ import pytest
 from support.sandbox_kinds import LOCAL_HOST, LOCAL_IMAGE, PLAIN, Kind, make_kind
 
 from pytest_rlenv.sandboxes.local import LocalBox, LocalSandbox
-from pytest_rlenv.sandboxes.protocol import NO_NETWORK, BoxSpec, Entry, ImageRef, SandboxContext
+from pytest_rlenv.sandboxes.model import NO_NETWORK, BoxSpec, Entry, ImageRef, SandboxContext
 
 
 @pytest.fixture(scope="session", params=[LOCAL_HOST, LOCAL_IMAGE])

@@ -10,7 +10,7 @@ from support.boxes import HANG_GUARD, eventually, processes, sh, unfit
 
 from pytest_rlenv.errors import SandboxFailed
 from pytest_rlenv.sandboxes.local import LocalBox, LocalSandbox
-from pytest_rlenv.sandboxes.protocol import Entry
+from pytest_rlenv.sandboxes.model import Entry
 
 Start = Callable[..., LocalBox]
 

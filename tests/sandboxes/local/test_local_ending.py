@@ -14,7 +14,7 @@ from pytest_rlenv.errors import EngineUnavailable, SandboxFailed
 from pytest_rlenv.sandboxes.local import namespace, uses
 from pytest_rlenv.sandboxes.local.sandbox import HostSandbox
 from pytest_rlenv.sandboxes.local.uses import Uses, counted
-from pytest_rlenv.sandboxes.protocol import NO_NETWORK, BoxSpec, ImageRef, ImageSpec, SandboxContext
+from pytest_rlenv.sandboxes.model import NO_NETWORK, BoxSpec, ImageRef, ImageSpec, SandboxContext
 
 SPEC = BoxSpec(network=NO_NETWORK)
 SOON = 30.0

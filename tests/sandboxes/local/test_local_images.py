@@ -17,7 +17,14 @@ from support.local_boxes import needs_users, pruned_images
 from pytest_rlenv.errors import EngineUnavailable, ImageUnavailable, Unsupported
 from pytest_rlenv.sandboxes.docker.client import shared_engine
 from pytest_rlenv.sandboxes.local import LocalSandbox
-from pytest_rlenv.sandboxes.protocol import NO_NETWORK, BoxSpec, ImageRef, ImageSpec, SandboxContext
+from pytest_rlenv.sandboxes.model import (
+    NO_NETWORK,
+    BoxSpec,
+    BuildOptions,
+    ImageRef,
+    ImageSpec,
+    SandboxContext,
+)
 
 pytestmark = pytest.mark.docker
 
@@ -125,6 +132,30 @@ def test_cached_image_needs_no_engine(
     finally:
         monkeypatch.undo()
         remove_image(shared_engine(), image.name)
+
+
+def test_cached_images_of_one_context_are_told_apart(
+    images: LocalSandbox, context: SandboxContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By target, arguments and platform: else a task is given another one's files, without a word."""
+    text = "FROM scratch AS one\nARG WHAT=1\nLABEL what=$WHAT\nCOPY a /a\nFROM scratch AS two\nCOPY a /b\n"
+    folder = write_context(tmp_path / "context", text, {"a": "content"})
+    options = [BuildOptions(target="one"), BuildOptions(), BuildOptions(target="one", args=(("WHAT", "2"),))]
+    specs = [ImageSpec(context=folder, options=each) for each in options]
+    prepared = [images.prepare(spec) for spec in specs]
+    try:
+        assert len({image.id for image in prepared}) == len(specs)
+        monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere")
+        other = LocalSandbox(context)
+        assert [other.prepare(spec).id for spec in specs] == [image.id for image in prepared]
+        monkeypatch.setenv("DOCKER_DEFAULT_PLATFORM", "linux/arm64")
+        with pytest.raises(Unsupported, match="there are no images"):
+            other.prepare(specs[0])
+        other.close()
+    finally:
+        monkeypatch.undo()
+        for image in prepared:
+            remove_image(shared_engine(), image.name)
 
 
 def test_one_extraction_however_many_ask(tmp_path: Path, small: ImageRef) -> None:

@@ -13,7 +13,7 @@ from support.boxes import ok, sh
 from support.sandbox_kinds import LOCAL_HOST, LOCAL_IMAGE
 
 from pytest_rlenv.sandboxes.local import LocalBox, LocalSandbox, seccomp
-from pytest_rlenv.sandboxes.protocol import PUBLIC
+from pytest_rlenv.sandboxes.model import PUBLIC
 
 Start = Callable[..., LocalBox]
 

@@ -18,8 +18,8 @@ from pytest_rlenv.sandboxes.local import LocalBox, LocalSandbox
 from pytest_rlenv.sandboxes.local._removal import remove_tree
 from pytest_rlenv.sandboxes.local.cgroups import find_cgroups
 from pytest_rlenv.sandboxes.local.places import bases, sweep
+from pytest_rlenv.sandboxes.model import NO_NETWORK, BoxSpec, ImageRef, ImageSpec, SandboxContext
 from pytest_rlenv.sandboxes.owners import Owner
-from pytest_rlenv.sandboxes.protocol import NO_NETWORK, BoxSpec, ImageRef, ImageSpec, SandboxContext
 
 Start = Callable[..., LocalBox]
 
@@ -27,7 +27,7 @@ OWNER = """
 import sys, time
 from pathlib import Path
 from pytest_rlenv.sandboxes.local.sandbox import HostSandbox
-from pytest_rlenv.sandboxes.protocol import NO_NETWORK, BoxSpec, ImageSpec, SandboxContext
+from pytest_rlenv.sandboxes.model import NO_NETWORK, BoxSpec, ImageSpec, SandboxContext
 base, mark = Path(sys.argv[1]), sys.argv[2]
 sandbox = HostSandbox(SandboxContext("s", "gw0", base / "cache", base / "run"))
 image = sandbox.prepare(ImageSpec(context=base / "environment"))

@@ -29,7 +29,7 @@ from pytest_rlenv.sandboxes.local.limits import describe_limits
 from pytest_rlenv.sandboxes.local.rootfs import RootfsCache
 from pytest_rlenv.sandboxes.local.sandbox import HostSandbox
 from pytest_rlenv.sandboxes.local.users import User, find_user, is_root
-from pytest_rlenv.sandboxes.protocol import BuildOptions, Completed, ImageRef, ImageSpec, SandboxContext
+from pytest_rlenv.sandboxes.model import BuildOptions, Completed, ImageRef, ImageSpec, SandboxContext
 
 # ---- users
 

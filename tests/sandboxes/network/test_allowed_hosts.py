@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pytest_rlenv.sandboxes.model import ALLOWLIST, NO_NETWORK, PUBLIC
 from pytest_rlenv.sandboxes.network.hosts import HostList
 from pytest_rlenv.sandboxes.network.policy import Policy
 from pytest_rlenv.sandboxes.network.targets import BadTarget, Target, parse_host, parse_target
-from pytest_rlenv.sandboxes.protocol import ALLOWLIST, NO_NETWORK, PUBLIC
 
 ENTRIES = (
     "example.com",

@@ -23,10 +23,10 @@ from support.gates import (
     web,
 )
 
+from pytest_rlenv.sandboxes.model import ALLOWLIST, NO_NETWORK, PUBLIC
 from pytest_rlenv.sandboxes.network import dialing, gate, session
 from pytest_rlenv.sandboxes.network.hosts import HostList
 from pytest_rlenv.sandboxes.network.policy import Policy
-from pytest_rlenv.sandboxes.protocol import ALLOWLIST, NO_NETWORK, PUBLIC
 
 HERE = "127.0.0.1"
 NAMES = {"good.test": HERE, "other.test": HERE, "evil.test": HERE}

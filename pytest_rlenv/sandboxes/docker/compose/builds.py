@@ -9,7 +9,7 @@ from typing import Any
 from pytest_rlenv.errors import Stage, TaskInvalid
 from pytest_rlenv.sandboxes.build_context import DOCKERFILE
 from pytest_rlenv.sandboxes.docker.compose.findings import Finding, is_inside
-from pytest_rlenv.sandboxes.protocol import BuildOptions, ImageSpec
+from pytest_rlenv.sandboxes.model import BuildOptions, ImageSpec
 
 _HEEDED = frozenset(("context", "dockerfile", "dockerfile_inline", "args", "target"))
 _WITHOUT_EFFECT = frozenset(

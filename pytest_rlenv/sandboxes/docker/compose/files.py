@@ -16,7 +16,7 @@ from pathlib import Path
 from pytest_rlenv.errors import BoxUnfit, RlenvError, Stage, TaskInvalid, VariableMissing
 from pytest_rlenv.sandboxes.docker.compose.findings import is_inside
 from pytest_rlenv.sandboxes.docker.compose.model import Model
-from pytest_rlenv.sandboxes.protocol import LEFT_OUT, Entry
+from pytest_rlenv.sandboxes.model import LEFT_OUT, Entry
 
 _SECRET_MODE = 0o444
 _HEAD = 2

@@ -10,7 +10,7 @@ from pytest_rlenv.sandboxes.docker.builds import remaining
 from pytest_rlenv.sandboxes.docker.compose.builds import image_of
 from pytest_rlenv.sandboxes.docker.compose.model import MAIN, Model
 from pytest_rlenv.sandboxes.docker.images import ImageStore
-from pytest_rlenv.sandboxes.protocol import ImageRef, ImageSpec
+from pytest_rlenv.sandboxes.model import ImageRef, ImageSpec
 
 
 def image_specs(model: Model, slug: str, environ: Mapping[str, str]) -> dict[str, ImageSpec]:

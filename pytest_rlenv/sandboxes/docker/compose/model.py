@@ -16,7 +16,7 @@ from pytest_rlenv.errors import SandboxFailed, Stage, TaskInvalid
 from pytest_rlenv.sandboxes.docker.builds import build_timeout
 from pytest_rlenv.sandboxes.docker.compose.command import run_compose
 from pytest_rlenv.sandboxes.docker.compose.findings import relative_name
-from pytest_rlenv.sandboxes.protocol import ComposeSpec, ImageSpec
+from pytest_rlenv.sandboxes.model import ComposeSpec, ImageSpec
 
 MAIN = "main"
 """The service that is the box."""

@@ -16,7 +16,7 @@ from pytest_rlenv.errors import Unsupported
 from pytest_rlenv.sandboxes.docker.client import Engine
 from pytest_rlenv.sandboxes.docker.compose.model import Model
 from pytest_rlenv.sandboxes.docker.networks import BoxNetwork
-from pytest_rlenv.sandboxes.protocol import NO_NETWORK, PUBLIC, BoxSpec
+from pytest_rlenv.sandboxes.model import NO_NETWORK, PUBLIC, BoxSpec
 
 HOLDER = "rlenv-network"
 """The service that keeps the namespace without a network."""

@@ -10,8 +10,9 @@ from pytest_rlenv.sandboxes.docker.compose.model import MAIN, Model, escaped, ha
 from pytest_rlenv.sandboxes.docker.compose.network import HOLDER, arrange_networks, past_the_gate
 from pytest_rlenv.sandboxes.docker.hostconfig import LOG_CAP
 from pytest_rlenv.sandboxes.docker.networks import BoxNetwork
+from pytest_rlenv.sandboxes.docker.postmortem import is_root
 from pytest_rlenv.sandboxes.keeper import keeper_command
-from pytest_rlenv.sandboxes.protocol import PUBLIC, BoxSpec, ImageRef
+from pytest_rlenv.sandboxes.model import PUBLIC, BoxSpec, ImageRef
 
 _OURS = frozenset(
     (
@@ -32,6 +33,7 @@ def final_model(
     project: str,
     labels: Mapping[str, str],
     network: BoxNetwork,
+    as_root: bool = True,
 ) -> Model:
     """Return what ``docker compose`` is to create, as a Compose file.
 
@@ -42,11 +44,16 @@ def final_model(
         project: the project's name.
         labels: what everything carries.
         network: what services that share a namespace reach.
+        as_root: False if the image of the box starts as another user.
     """
     hosts = arrange_networks(model, project, spec)
     services: dict[str, Model] = model["services"]
     for name, service in services.items():
         services[name] = _service(service, images[name], labels)
+    user = services[MAIN].get("user")
+    if not (as_root if user is None else is_root(str(user))):
+        # where PID 1 is not root it would leave root, such as a verifier, without capabilities
+        services[MAIN]["security_opt"].remove(_NO_NEW_PRIVILEGES)
     _fill_main(services[MAIN], spec)
     if hosts:
         _tell_of_gate(services, past_the_gate(network.variables(), hosts))

@@ -18,7 +18,7 @@ from pytest_rlenv.sandboxes.docker.compose.model import Model
 from pytest_rlenv.sandboxes.docker.failures import EngineRefused, engine_full
 from pytest_rlenv.sandboxes.docker.hostconfig import check_warnings
 from pytest_rlenv.sandboxes.docker.removal import delete, kill_container, remove_container
-from pytest_rlenv.sandboxes.protocol import BoxSpec, Entry
+from pytest_rlenv.sandboxes.model import BoxSpec, Entry
 
 PROJECT = "com.docker.compose.project"
 SERVICE = "com.docker.compose.service"

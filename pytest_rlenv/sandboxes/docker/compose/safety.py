@@ -14,7 +14,7 @@ from pytest_rlenv.sandboxes.confinement import CAPABILITIES
 from pytest_rlenv.sandboxes.docker.compose.builds import check_build
 from pytest_rlenv.sandboxes.docker.compose.findings import Finding, is_inside
 from pytest_rlenv.sandboxes.docker.compose.model import Model
-from pytest_rlenv.sandboxes.protocol import LEFT_OUT
+from pytest_rlenv.sandboxes.model import LEFT_OUT
 
 HARMLESS = frozenset(
     (

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from urllib.parse import quote
 
 from pytest_rlenv.sandboxes.docker import archive
 from pytest_rlenv.sandboxes.docker.builds import remaining
@@ -21,6 +22,7 @@ from pytest_rlenv.sandboxes.docker.compose.files import Files, take_files
 from pytest_rlenv.sandboxes.docker.compose.findings import refuse, relative_name
 from pytest_rlenv.sandboxes.docker.compose.hooks import run_start_hooks
 from pytest_rlenv.sandboxes.docker.compose.images import image_specs, prepare_images
+from pytest_rlenv.sandboxes.docker.compose.memory_mounts import MemoryMounts
 from pytest_rlenv.sandboxes.docker.compose.model import MAIN, Model, has_keeper, read_model
 from pytest_rlenv.sandboxes.docker.compose.network import (
     HOLDER,
@@ -41,14 +43,7 @@ from pytest_rlenv.sandboxes.docker.labels import box_labels
 from pytest_rlenv.sandboxes.docker.networks import BoxNetwork
 from pytest_rlenv.sandboxes.docker.oom import OomWatch
 from pytest_rlenv.sandboxes.docker.postmortem import ImageFacts, cause_of_death, inspect
-from pytest_rlenv.sandboxes.protocol import (
-    BoxSpec,
-    ComposeSpec,
-    Entry,
-    ImageRef,
-    ImageSpec,
-    SandboxContext,
-)
+from pytest_rlenv.sandboxes.model import BoxSpec, ComposeSpec, Entry, ImageRef, ImageSpec, SandboxContext
 
 START_LIMIT = 600.0
 """Seconds that services have to be up and healthy, where nobody says otherwise."""
@@ -66,12 +61,14 @@ class Prepared:
         model: the checked model, without files.
         images: the image of each service.
         files: what is brought in.
+        as_root: False if the image of ``main`` starts as another user.
     """
 
     program: Path
     model: Model
     images: Mapping[str, ImageRef]
     files: Files
+    as_root: bool = True
 
 
 class Services:
@@ -112,7 +109,8 @@ class Services:
             f"{name}: {field}: no port of this machine is given" for field in published_ports(model)
         )
         files = take_files(model, compose.root, compose.env)
-        return replace(images[MAIN], services=Prepared(program, model, images, files), notes=notes)
+        prepared = Prepared(program, model, images, files, self._starts_as_root(images[MAIN]))
+        return replace(images[MAIN], services=prepared, notes=notes)
 
     def start(
         self, prepared: Prepared, spec: BoxSpec, entries: Iterable[Entry], check: Callable[[], None]
@@ -131,6 +129,8 @@ class Services:
             SandboxFailed, DiskFull, EngineUnavailable.
         """
         check_networks(prepared.model, spec)
+        entries = tuple(entries)
+        MemoryMounts.of(prepared.model["services"][MAIN]).check(f"/{entry.path}" for entry in entries)
         owner = f"{self._context.session[:8]}-{self._context.worker}".lower()
         project = f"rlenv-{_NOT_IN_PROJECTS.sub('-', owner)}-{secrets.token_hex(6)}"
         deadline = time.monotonic() + (spec.start_timeout or START_LIMIT)
@@ -172,13 +172,25 @@ class Services:
         refuse(name, check_model(model, compose.root, architecture), allow_unsafe=unsafe)
         return with_main(model, compose.main)
 
+    def _starts_as_root(self, image: ImageRef) -> bool:
+        path = f"/images/{quote(image.id, safe='/:@')}/json"
+        return ImageFacts.of(self._engine.find(path, doing=f"look at image {image.name}") or {}).as_root
+
     def _create(
         self, project: str, prepared: Prepared, spec: BoxSpec, network: BoxNetwork, deadline: float
     ) -> tuple[Model, dict[str, str]]:
         """Create everything; return the services as they are run, and their containers."""
         labels = box_labels(self._context, spec)
         model = copy.deepcopy(prepared.model)
-        final = final_model(model, prepared.images, spec, project=project, labels=labels, network=network)
+        final = final_model(
+            model,
+            prepared.images,
+            spec,
+            project=project,
+            labels=labels,
+            network=network,
+            as_root=prepared.as_root,
+        )
         with _scratch() as scratch:
             containers = create_project(
                 self._engine, prepared.program, final, spec, scratch, deadline=deadline
@@ -219,7 +231,8 @@ class Services:
         spec = replace(spec, memory_mb=memory // _MIB or None)
         beside = {name: container for name, container in containers.items() if name != HOLDER}
         discard = partial(self._disposal.discard, project)
-        return ServicesBox(self._engine, beside, spec, facts, self._oom, discard, network)
+        mounts = {name: MemoryMounts.of(model["services"][name]) for name in beside}
+        return ServicesBox(self._engine, beside, spec, facts, self._oom, discard, network, mounts)
 
     def _start_one(
         self,
