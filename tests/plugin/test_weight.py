@@ -32,3 +32,24 @@ def test_an_unrelated_run_imports_nothing_heavy(pytester: pytest.Pytester, args:
     if args != ["--version"]:  # since pytest 9, that one loads no plugin at all
         assert "pytest_rlenv.plugin" in done.stdout
     assert "pytest_rlenv.run'" not in done.stdout
+
+
+def test_our_modules_are_not_compiled_anew_by_pytest(pytester: pytest.Pytester) -> None:
+    """As they would be in every process of a first run, and in each run that may not write compiled code."""
+    pytester.makepyfile(
+        test_plain="""
+        import sys
+
+        def test_it(request):
+            ours = [m for name, m in sys.modules.items() if name.startswith("pytest_rlenv.")]
+            loaders = {name: type(m.__loader__).__name__ for m in ours for name in [m.__name__]}
+            rewritten = {name for name, loader in loaders.items() if loader == "AssertionRewritingHook"}
+            assert len(ours) > 5
+            assert rewritten <= {f"pytest_rlenv.{name}" for name in ("_version", "plugin", "plain_imports")}
+        """
+    )
+    # pytest marks the files of an installed distribution so by itself, those of a development install not
+    command = [sys.executable, "-c", "import pytest, sys; pytest.register_assert_rewrite('pytest_rlenv')\n"]
+    command[-1] += "sys.exit(pytest.main(['-q', 'test_plain.py']))"
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
