@@ -1,0 +1,1 @@
+"""Two runs compared: a run and the baseline that it must not fall behind."""
