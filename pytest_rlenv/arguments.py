@@ -20,7 +20,8 @@ class Arguments:
 
     Attributes:
         specs: environments, as given to ``--rlenv`` or found in the ini file.
-        chosen: positional ``rlenv:ENV[::task[::agent]]`` arguments: the text of ENV, and what follows it.
+        chosen: positional ``rlenv:ENV[::task[::agent][::attempt]]`` arguments: the text of ENV, and what
+            follows it.
         from_ini: True when the specs are the ini file's: relative ones are meant from the rootdir.
     """
 
@@ -76,3 +77,16 @@ def split_positional(args: Sequence[str]) -> tuple[list[str], list[tuple[str, st
 def is_active(config: pytest.Config) -> bool:
     """Return whether the command line or the ini file names an environment."""
     return bool(config.stash.get(ARGUMENTS, None))
+
+
+def is_meant(config: pytest.Config, *names: str) -> bool:
+    """Return whether an option speaks of this run from its start: tasks are named, or the option itself is.
+
+    A value of an ini file or a variable is there in runs of other tests, too, and waits for a test of a task.
+
+    Args:
+        config: pytest's.
+        names: options, of which one is enough.
+    """
+    given = any(getattr(config.option, f"rlenv_{name}", None) is not None for name in names)
+    return given or is_active(config)

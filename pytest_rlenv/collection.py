@@ -7,22 +7,27 @@ place makes ``--lf`` drop them or hides the root conftest's hooks and fixtures f
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
 from typing import Any
 
 import pytest
 
-from pytest_rlenv.agents.loading import agent_names
 from pytest_rlenv.arguments import PREFIX
 from pytest_rlenv.environments.layouts import manifest_of
 from pytest_rlenv.errors import RlenvError
 from pytest_rlenv.execution import Judged, Planned, SelectedTask
 from pytest_rlenv.reports.messages import failure_text, usage_text
 from pytest_rlenv.rollout import Rollout
-from pytest_rlenv.state import INI_MARKS, TAKEN_MARKS, get_run, is_dry, is_worker
+from pytest_rlenv.rollout_ids import SEPARATOR, RolloutId, rollouts_of_a_task
+from pytest_rlenv.secrets import SECRETS
+from pytest_rlenv.state import get_run, is_dry, is_worker
+from pytest_rlenv.task_marks import register_marks, task_marks
 from pytest_rlenv.verdict import Outcome, judge
+
+Named = tuple[tuple[str, ...], Planned]
+"""A rollout with its names in a node id, the task's first."""
 
 FIXTURES = pytest.StashKey[Any]()
 """What pytest knows of the fixtures of an environment's items."""
@@ -38,7 +43,7 @@ def test_rollout(rollout: Any, request: pytest.FixtureRequest) -> None:
         )
     judged = replace(judged, rollout=rollout, verdict=judge(rollout, judged.expectation))
     if judged.verdict.outcome is not Outcome.PASSED:
-        pytest.fail(failure_text(judged), pytrace=False)
+        pytest.fail(SECRETS.redact(failure_text(judged)), pytrace=False)
 
 
 class RolloutItem(pytest.Function):
@@ -61,15 +66,21 @@ class RolloutItem(pytest.Function):
 
 
 class TaskNode(pytest.Collector):
-    """A task with several rollouts."""
+    """A task with several rollouts, or one agent's several attempts at it.
 
-    def __init__(self, *, rollouts: Sequence[Planned], **keywords: Any) -> None:
+    Args:
+        rollouts: what is below it.
+        depth: how many levels of their ids are above.
+    """
+
+    def __init__(self, *, rollouts: Sequence[Named], depth: int, **keywords: Any) -> None:
         super().__init__(**keywords)
         self.rollouts = rollouts
+        self.depth = depth
 
-    def collect(self) -> Iterable[RolloutItem]:
-        """Return the rollouts, named by their agents."""
-        return [rollout_item(self, planned.agent_name, planned) for planned in self.rollouts]
+    def collect(self) -> Iterator[pytest.Item | pytest.Collector]:
+        """Return the rollouts, named by their agents and attempts."""
+        return rollout_nodes(self, self.rollouts, self.depth)
 
 
 class EnvironmentNode(pytest.Module):
@@ -82,17 +93,18 @@ class EnvironmentNode(pytest.Module):
         *,
         tasks: Sequence[SelectedTask],
         agents: Sequence[str],
+        attempts: int = 1,
         chosen: Sequence[str] = (),
         **keywords: Any,
     ) -> None:
         super().__init__(**keywords)
         self.tasks = tasks
-        self.agents = agents
+        self.rollouts = rollouts_of_a_task(agents, attempts)
         self.chosen = chosen
 
     def collect(self) -> Iterator[pytest.Item | pytest.Collector]:
         """Return an item for each rollout, below a node for each task if a task has several."""
-        return task_nodes(self, self.tasks, self.agents, self.chosen)
+        return task_nodes(self, self.tasks, self.rollouts, self.chosen)
 
 
 class FileNode(pytest.Module):
@@ -115,7 +127,7 @@ class FileNode(pytest.Module):
             raise self.CollectError(usage_text(error)) from None
         tasks = selected_tasks(file, environment, source=self.path.name)
         register_marks(self.config, tasks)
-        return task_nodes(self, tasks, settings.agent)
+        return task_nodes(self, tasks, rollouts_of_a_task(settings.agent, settings.attempts))
 
 
 class RootDirectory(pytest.Directory):
@@ -130,28 +142,45 @@ class RootDirectory(pytest.Directory):
 
 
 def task_nodes(
-    parent: pytest.Collector, tasks: Sequence[SelectedTask], agents: Sequence[str], chosen: Sequence[str] = ()
+    parent: pytest.Collector,
+    tasks: Sequence[SelectedTask],
+    rollouts: Sequence[RolloutId],
+    chosen: Sequence[str] = (),
 ) -> Iterator[pytest.Item | pytest.Collector]:
     """Yield the nodes of tasks below ``parent``.
 
     Args:
         parent: the environment's node.
         tasks: its selected tasks.
-        agents: as the user named them; with more than one, each task gets a node of its own.
-        chosen: if not empty, only these: ``task`` or ``task::agent``.
+        rollouts: of each task; where there are several, each task gets a node of its own.
+        chosen: if not empty, only these: ``task``, ``task::agent``, ``task::2`` or ``task::agent::2``.
     """
-    names = agent_names(agents)
-    wanted = set(chosen)
+    wanted: dict[str, list[str]] = {}
+    for text in chosen:
+        id_, _, name = text.partition(SEPARATOR)
+        wanted.setdefault(id_, []).append(name)
     for task in tasks:
-        rollouts = [
-            Planned(task, agent, name)
-            for agent, name in names.items()
-            if not wanted or task.id in wanted or f"{task.id}::{name}" in wanted
+        kept = rollouts
+        if wanted:
+            kept = [each for each in rollouts if any(map(each.is_called, wanted.get(task.id, ())))]
+        named = [
+            ((task.id, *each.levels), Planned(task, each.agent, each.agent_name, each.attempt))
+            for each in kept
         ]
-        if len(names) > 1 and rollouts:
-            yield TaskNode.from_parent(parent, name=task.id, rollouts=rollouts)
-        elif rollouts:
-            yield rollout_item(parent, task.id, rollouts[0])
+        yield from rollout_nodes(parent, named, depth=0)
+
+
+def rollout_nodes(
+    parent: pytest.Collector, rollouts: Sequence[Named], depth: int
+) -> Iterator[pytest.Item | pytest.Collector]:
+    """Yield the nodes of rollouts below ``parent``: items at the last level of their ids, else collectors."""
+    for name, group in groupby(rollouts, key=lambda named: named[0][depth]):
+        below = list(group)
+        levels, planned = below[0]
+        if len(levels) > depth + 1:
+            yield TaskNode.from_parent(parent, name=name, rollouts=below, depth=depth + 1)
+        else:
+            yield rollout_item(parent, name, planned)
 
 
 def rollout_item(parent: pytest.Collector, name: str, planned: Planned) -> RolloutItem:
@@ -173,45 +202,6 @@ def rollout_item(parent: pytest.Collector, name: str, planned: Planned) -> Rollo
 def wants_metadata(config: pytest.Config) -> bool:
     """Return whether the tasks' own metadata is needed to select by ``-m``."""
     return bool(config.option.markexpr)
-
-
-def task_marks(planned: Planned, config: pytest.Config) -> Iterator[pytest.MarkDecorator]:
-    """Yield the marks of a task: its tags, and ``rlenv_task`` with its metadata for ``-m``."""
-    ref = planned.task.ref
-    attributes = {key: value for key, value in ref.attributes.items() if key.isidentifier()}
-    yield pytest.mark.rlenv_task(**{**attributes, "agent": planned.agent_name, "framework": ref.framework})
-    yield from tag_marks(planned, config)
-
-
-def tag_marks(planned: Planned, config: pytest.Config) -> Iterator[pytest.MarkDecorator]:
-    """Yield a mark for each tag of a task."""
-    for tag in planned.task.ref.tags:
-        yield getattr(pytest.mark, mark_name(tag, config))
-
-
-def mark_name(tag: str, config: pytest.Config) -> str:
-    """Return a tag as a word that ``-m`` can take: ``file-operations`` is ``file_operations``.
-
-    A word that means something to pytest or to a plugin (``skip``, ``xfail``, ``timeout``) becomes
-    ``tag_skip``: a task repository must not turn itself green.
-    """
-    word = re.sub(r"\W", "_", tag).lstrip("_")
-    return word if word.isidentifier() and word not in taken_marks(config) else f"tag_{word}"
-
-
-def taken_marks(config: pytest.Config) -> frozenset[str]:
-    """Return the marks that pytest and plugins have registered, less those of the user's ini file."""
-    if TAKEN_MARKS not in config.stash:
-        of_the_user = config.stash[INI_MARKS]
-        theirs = [line for line in config.getini("markers") if line not in of_the_user]
-        config.stash[TAKEN_MARKS] = frozenset(re.split(r"[:(\s]", line, maxsplit=1)[0] for line in theirs)
-    return config.stash[TAKEN_MARKS]
-
-
-def register_marks(config: pytest.Config, tasks: Iterable[SelectedTask]) -> None:
-    """Register the tasks' tags, so that strict markers accept them."""
-    for name in sorted({mark_name(tag, config) for task in tasks for tag in task.ref.tags}):
-        config.addinivalue_line("markers", f"{name}: tag of tasks of RL environments")
 
 
 def top_nodes(session: pytest.Session, present: Sequence[Any]) -> list[pytest.Collector]:
@@ -245,6 +235,7 @@ def environment_nodes(parent: pytest.Directory) -> list[pytest.Collector]:
                 nodeid=name,
                 tasks=tasks,
                 agents=run.settings.agent,
+                attempts=run.settings.attempts,
                 chosen=run.chosen.get(environment.name, ()),
             )
         )
@@ -261,7 +252,7 @@ def fetch_selected(session: pytest.Session) -> None:
     if is_dry(session.config):
         return
     run = get_run(session.config)
-    tasks = {id(task): task for item in session.items if (task := _task_of(item)) is not None}
+    tasks = {id(task): task for item in session.items if (task := task_of(item)) is not None}
     try:
         run.fetch(list(tasks.values()))
     except RlenvError as error:
@@ -270,7 +261,8 @@ def fetch_selected(session: pytest.Session) -> None:
         run.fetch_problem = error
 
 
-def _task_of(item: pytest.Item) -> SelectedTask | None:
+def task_of(item: pytest.Item) -> SelectedTask | None:
+    """Return the task that an item runs, ``None`` for an item that is none of ours."""
     planned = getattr(item, "planned", None) or getattr(getattr(item, "callspec", None), "params", {}).get(
         "rlenv_task"
     )

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_rlenv.agents.loading import agent_names
+from pytest_rlenv.arguments import PREFIX
 from pytest_rlenv.environments.model import Environment
-from pytest_rlenv.errors import SpecError
+from pytest_rlenv.rollout_ids import SEPARATOR, check_name, rollouts_of_a_task
 from pytest_rlenv.run import Run
 
 
@@ -58,13 +58,9 @@ def _narrow(environment: Environment, rests: Sequence[str], run: Run) -> Environ
     from pytest_rlenv.environments.selection import pick
 
     ids = []
-    names = set(agent_names(run.settings.agent).values())
+    rollouts = rollouts_of_a_task(run.settings.agent, run.settings.attempts)
     for rest in rests:
-        task, _, agent = rest.partition("::")
-        if agent and agent not in names:
-            raise SpecError(
-                f"not found: rlenv:{environment.name}::{rest}: agent {agent!r} is not part of this run",
-                hint=f"name it with --rlenv-agent; this run has {', '.join(sorted(names))}",
-            )
+        task, _, name = rest.partition(SEPARATOR)
+        check_name(name, rollouts, where=f"{PREFIX}{environment.name}{SEPARATOR}{rest}")
         ids.append(task)
     return replace(environment, tasks=pick(environment, ids))

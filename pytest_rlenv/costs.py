@@ -49,16 +49,13 @@ def costs_of_run(config: pytest.Config, run: Run) -> dict[str, float]:
 
 
 def _rollouts(run: Run) -> Iterator[tuple[str, TaskRef, Path]]:
-    from pytest_rlenv.agents.loading import agent_names
+    from pytest_rlenv.rollout_ids import SEPARATOR, rollouts_of_a_task
 
-    names = list(agent_names(run.settings.agent).values())
+    rollouts = rollouts_of_a_task(run.settings.agent, run.settings.attempts)
     for environment in run.environments:
         for ref in environment.tasks:
-            nodeid, folder = f"{PREFIX}{environment.name}::{ref.id}", environment.folder(ref)
-            if len(names) == 1:
-                yield nodeid, ref, folder
-            else:
-                yield from ((f"{nodeid}::{name}", ref, folder) for name in names)
+            top, folder = (PREFIX + environment.name, ref.id), environment.folder(ref)
+            yield from ((SEPARATOR.join((*top, *each.levels)), ref, folder) for each in rollouts)
 
 
 def _costs(known: Mapping[str, float], rollouts: Iterable[tuple[str, TaskRef, Path]]) -> dict[str, float]:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from pytest_rlenv.agents.loading import agent_names
 from pytest_rlenv.arguments import PREFIX
 from pytest_rlenv.errors import Kind, RlenvError, Stage, WorkerDied
 from pytest_rlenv.execution import Planned
-from pytest_rlenv.rollout import ErrorInfo, Rollout
+from pytest_rlenv.reports.messages import error_line
+from pytest_rlenv.rollout import ErrorInfo, QuarantineInfo, Rollout
+from pytest_rlenv.rollout_ids import SEPARATOR, split_levels
+from pytest_rlenv.rules.quarantine import skip_text
 from pytest_rlenv.run import Run
 from pytest_rlenv.verdict import Outcome
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def unrun_record(planned: Planned, nodeid: str, outcome: Outcome, message: str, kind: str) -> dict[str, Any]:
@@ -29,6 +36,7 @@ def unrun_record(planned: Planned, nodeid: str, outcome: Outcome, message: str, 
         framework=planned.task.ref.framework,
         task=planned.task.id,
         agent=planned.agent_name,
+        attempt=planned.attempt,
         error=error if outcome is Outcome.ERROR else None,
         skip_reason=message if outcome is Outcome.SKIPPED else None,
     )
@@ -39,11 +47,13 @@ def crash_record(nodeid: str, what: str, run: Run) -> dict[str, Any]:
     """Return the record: all that is known of the rollout is its node id.
 
     Args:
-        nodeid: ``rlenv:ENV::task`` or ``rlenv:ENV::task::agent``, or the same below a ``*.rlenv.toml`` file.
+        nodeid: ``rlenv:ENV::task`` with the agent and the attempt as further levels, or the same below a
+            ``*.rlenv.toml`` file.
         what: xdist's words for what happened.
         run: the run as the controller knows it.
     """
-    where, task, *agent = nodeid.split("::")
+    where, task, *levels = nodeid.split(SEPARATOR)
+    agent, attempt = split_levels(levels)
     environment = where.removeprefix(PREFIX)
     known = next((found for found in run.environments if found.name == environment), None)
     ref = next((found for found in known.tasks if found.id == task), None) if known else None
@@ -51,14 +61,18 @@ def crash_record(nodeid: str, what: str, run: Run) -> dict[str, Any]:
         f"{what}: its rollout has no result",
         hint="was the process killed for lack of memory, or by a time limit? Its containers are removed",
     )
+    name = agent or next(iter(agent_names(run.settings.agent).values()))
+    entry = run.rules.quarantine.entry_for(environment, task, name)
     rollout = Rollout(
         environment=environment,
         revision=known.revision if known else None,
         framework=ref.framework if ref else "harbor",
         task=task,
-        agent=agent[0] if agent else run.settings.agent[0],
+        agent=name,
+        attempt=attempt,
         sandbox=_sandbox_name(run),
         error=ErrorInfo.of(error),
+        quarantine=entry.info() if entry else None,
     )
     return {
         "node": nodeid,
@@ -66,6 +80,17 @@ def crash_record(nodeid: str, what: str, run: Run) -> dict[str, Any]:
         "verdict": Outcome.ERROR.value,
         "message": error.message,
     }
+
+
+def settle_crash(report: pytest.TestReport, record: dict[str, Any]) -> None:
+    """Make a killed worker's report the error of its rollout; or a skip, for one in quarantine."""
+    report.when = "setup"
+    error = ErrorInfo.model_validate(record["error"])
+    report.longrepr = error_line(error)
+    if held := record["quarantine"]:
+        report.outcome = "skipped"
+        why = skip_text(QuarantineInfo.model_validate(held), f"error: {report.longrepr}")
+        report.longrepr = (report.location[0], 0, f"Skipped: {why}")
 
 
 def _sandbox_name(run: Run) -> str:

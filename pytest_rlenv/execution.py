@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 from pytest_rlenv.agents.protocol import Agent
 from pytest_rlenv.disk import OUTPUT_CURE, disk_full, is_full
@@ -16,13 +17,18 @@ from pytest_rlenv.environments.model import Environment, TaskRef
 from pytest_rlenv.errors import Kind, RlenvError, SandboxFailed, Stage, TaskInvalid, Unsupported
 from pytest_rlenv.frameworks.context import RolloutContext
 from pytest_rlenv.frameworks.protocol import LoadedTask, get_framework
+from pytest_rlenv.resuming.earlier import Earlier, TakenOver
 from pytest_rlenv.rollout import ErrorInfo, Rollout, StageClock
 from pytest_rlenv.sandboxes.protocol import Sandbox
+from pytest_rlenv.secrets import SECRETS
 from pytest_rlenv.settings import Settings
 from pytest_rlenv.verdict import Expectation, Verdict, expectation_for, judge, with_range
 
+_NONE: Mapping[str, str] = MappingProxyType({})
+"""One for all tasks, since there may be 10,000."""
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, slots=True)
 class SelectedTask:
     """A task of a resolved environment, as a test item holds it.
 
@@ -38,7 +44,7 @@ class SelectedTask:
 
     environment: Environment
     ref: TaskRef
-    expectations: Mapping[str, str] = field(default_factory=dict)
+    expectations: Mapping[str, str] = field(default_factory=lambda: _NONE)
     reward_key: str | None = None
     threshold: float | None = None
     source: str = ""
@@ -55,7 +61,7 @@ class SelectedTask:
         return self.environment.folder(self.ref)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Planned:
     """What a test item is to run.
 
@@ -63,11 +69,18 @@ class Planned:
         task: the task.
         agent: the agent as the user named it, such as ``package.module:Solver``.
         agent_name: the agent's word in ids and records, such as ``Solver``.
+        attempt: which of the rollouts of this task and agent, from 1.
     """
 
     task: SelectedTask
     agent: str
     agent_name: str
+    attempt: int = 1
+
+    def label(self) -> str:
+        """Return which rollout it is, for people who wait for it."""
+        attempt = f" {self.attempt}" if self.attempt > 1 else ""
+        return f"{self.task.id} ({self.agent_name}{attempt})"
 
 
 @dataclass(frozen=True)
@@ -80,41 +93,49 @@ class Judged:
     folder: Path | None = None
 
 
+def new_rollout(planned: Planned, agent: Agent, sandbox: Sandbox, settings: Settings) -> Rollout:
+    """Return the record of a rollout that has yet to run."""
+    task = planned.task
+    return Rollout(
+        environment=task.environment.name,
+        revision=task.environment.revision,
+        framework=task.ref.framework,
+        task=task.id,
+        agent=planned.agent_name,
+        agent_version=agent.version,
+        model=agent.model,
+        attempt=planned.attempt,
+        sandbox=sandbox.name,
+        reward_key=settings.reward_key or task.reward_key,
+        conditions=settings.conditions,
+    )
+
+
 def execute(
-    selected: SelectedTask,
+    planned: Planned,
     agent: Agent,
     *,
-    agent_name: str,
     sandbox: Sandbox,
     settings: Settings,
     make_folder: Callable[[], Path],
     expectation: Expectation | None = None,
-    attempt: int = 1,
+    by_file: Expectation | None = None,
+    earlier: Earlier | None = None,
 ) -> Judged:
     """Run one rollout and judge it. Raises only what stops the whole run (Ctrl-C).
 
     Args:
-        selected: the task; its files are on this machine.
+        planned: what to run; the task's files are on this machine.
         agent: a fresh instance.
-        agent_name: its name in records.
         sandbox: the maker of boxes.
         settings: the run's settings.
         make_folder: makes the folder for the rollout's logs, empty and nobody else's.
         expectation: overrides every other rule.
-        attempt: number of this attempt, from 1.
+        by_file: what the run's expectations file says of this rollout.
+        earlier: the run that is resumed: what it has scored is not run, but judged again.
     """
-    rollout = Rollout(
-        environment=selected.environment.name,
-        revision=selected.environment.revision,
-        framework=selected.ref.framework,
-        task=selected.id,
-        agent=agent_name,
-        agent_version=agent.version,
-        model=agent.model,
-        attempt=attempt,
-        sandbox=sandbox.name,
-        reward_key=settings.reward_key or selected.reward_key,
-    )
+    selected = planned.task
+    rollout = new_rollout(planned, agent, sandbox, settings)
     default = expectation_for(
         must_not_score=agent.must_not_score,
         threshold=settings.threshold if selected.threshold is None else selected.threshold,
@@ -129,8 +150,10 @@ def execute(
         rollout.task_digest = task.digest
         for warning in task.warnings:
             rollout.note("task-warning", warning)
-        expected = expectation or _expected(selected, task, agent, agent_name, default)
+        expected = expectation or _expected(planned, task, agent, default, by_file)
         rollout.reward_key = expected.key or rollout.reward_key or task.reward_key
+        if earlier is not None and (taken := earlier.take_over(rollout, folder)) is not None:
+            return _judged_again(taken, expected)
         task.run(
             RolloutContext(
                 agent=agent,
@@ -138,12 +161,13 @@ def execute(
                 rollout=rollout,
                 clock=clock,
                 folder=folder,
-                environ=os.environ,
+                environ=SECRETS.watching(os.environ),
                 timeout_multiplier=settings.timeout_multiplier,
                 enforce_limits=settings.limits == "enforce",
                 verifier_level=settings.verifier,
                 build=settings.build,
                 extra_instructions=settings.extra_instruction,
+                prompt_template=settings.prompt_template,
             )
         )
     except Unsupported as reason:
@@ -157,9 +181,25 @@ def execute(
     except Exception:
         rollout.error = _internal_error()
     clock.finish()
+    if folder is not None:
+        _remove_secrets(folder, rollout)
     verdict = judge(rollout, expected)
     rollout.error = verdict.error
     return Judged(rollout, expected, verdict, folder)
+
+
+def _judged_again(taken: TakenOver, expected: Expectation) -> Judged:
+    verdict = judge(taken.rollout, expected)
+    taken.rollout.error = verdict.error
+    return Judged(taken.rollout, expected, verdict, taken.folder)
+
+
+def _remove_secrets(folder: Path, rollout: Rollout) -> None:
+    """Take secrets out of what is kept. Only now: a verifier must see what the agent left, as it left it."""
+    if problems := SECRETS.redact_folder(folder):
+        rollout.note(
+            "secrets", f"not searched for secrets, as they cannot be read: {', '.join(problems[:3])}"
+        )
 
 
 def _load(selected: SelectedTask) -> LoadedTask:
@@ -171,13 +211,20 @@ def _load(selected: SelectedTask) -> LoadedTask:
 
 
 def _expected(
-    selected: SelectedTask, task: LoadedTask, agent: Agent, agent_name: str, default: Expectation
+    planned: Planned, task: LoadedTask, agent: Agent, default: Expectation, by_file: Expectation | None
 ) -> Expectation:
-    """The most particular rule wins: the user's file, the task, the agent's class, the threshold."""
+    """The most particular rule wins.
+
+    The run's expectations file (which goes by task and agent), the ``*.rlenv.toml`` file or the test's mark
+    (by agent), the task's own metadata, the agent's class, the threshold.
+    """
+    if by_file is not None:
+        return with_range(by_file, task.reward_range)
+    name = planned.agent_name
     rules = (
-        (selected.expectations.get(agent_name), selected.source),
-        (task.expectations.get(agent_name), "the task's [metadata.rlenv.expect]"),
-        (agent.expectation, f"agent {agent_name}"),
+        (planned.task.expectations.get(name), planned.task.source),
+        (task.expectations.get(name), "the task's [metadata.rlenv.expect]"),
+        (agent.expectation, f"agent {name}"),
     )
     for text, source in rules:
         if text is not None:

@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from pytest_rlenv.agents.loading import agent_names
-from pytest_rlenv.collection import register_marks, tag_marks, wants_metadata
+from pytest_rlenv.collection import wants_metadata
 from pytest_rlenv.errors import RlenvError
 from pytest_rlenv.execution import Planned
 from pytest_rlenv.reports.messages import usage_text
 from pytest_rlenv.rlenv_file import RlenvFile, check_request, selected_tasks
+from pytest_rlenv.rollout_ids import rollouts_of_a_task
 from pytest_rlenv.state import get_run
+from pytest_rlenv.task_marks import register_marks, tag_marks
 
 FIXTURES = ("rollout", "rlenv_task", "rlenv_agent", "rlenv_sandbox", "rlenv_expectation")
 
@@ -34,16 +35,16 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
     # Before pytest 9, the closure leaves out what an overridden fixture asks for.
     if "rlenv_task" not in metafunc.fixturenames:
         metafunc.fixturenames.append("rlenv_task")
-    several = len({plan.agent for plan in plans}) > 1
     metafunc.parametrize(
         "rlenv_task",
-        [pytest.param(plan, marks=list(tag_marks(plan, metafunc.config))) for plan in plans],
+        [pytest.param(plan, marks=list(tag_marks(plan, metafunc.config))) for _, plan in plans],
         indirect=True,
-        ids=[f"{plan.task.id}-{plan.agent_name}" if several else plan.task.id for plan in plans],
+        ids=["-".join(names) for names, _ in plans],
     )
 
 
-def _plans(config: pytest.Config, mark: pytest.Mark) -> list[Planned]:
+def _plans(config: pytest.Config, mark: pytest.Mark) -> list[tuple[tuple[str, ...], Planned]]:
+    """Return what the test is to run, each with its names: the task's, then the agent's and the attempt's."""
     asked = _asked(mark)
     run = get_run(config)
     settings = asked.settings(run.settings, over_command_line=True)
@@ -52,8 +53,11 @@ def _plans(config: pytest.Config, mark: pytest.Mark) -> list[Planned]:
     )
     tasks = selected_tasks(asked, environment, source="the test's mark")
     register_marks(config, tasks)
+    rollouts = rollouts_of_a_task(settings.agent, settings.attempts)
     return [
-        Planned(task, agent, name) for task in tasks for agent, name in agent_names(settings.agent).items()
+        ((task.id, *each.levels), Planned(task, each.agent, each.agent_name, each.attempt))
+        for task in tasks
+        for each in rollouts
     ]
 
 

@@ -35,6 +35,7 @@ class RlenvFile(BaseModel):
     task: Words | None = None
     exclude_task: Words | None = None
     limit: Annotated[int, Field(ge=1)] | None = None
+    attempts: Annotated[int, Field(ge=1)] | None = None
     dataset: str | None = None
     threshold: Finite | None = None
     reward_key: str | None = None

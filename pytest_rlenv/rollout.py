@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime, timezone
+from datetime import date, datetime, timezone
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator
@@ -82,7 +82,9 @@ class Checks(BaseModel):
     passed: int = 0
     failed: int = 0
     other: int = 0
-    """Neither: skipped, pending."""
+    """Neither."""
+    statuses: dict[str, int] = Field(default_factory=dict)
+    """What those are called, and how many of each: ``skipped``, ``pending``, ``other``."""
     failing: list[str] = Field(default_factory=list)
     """Names of those that failed, the first few."""
 
@@ -109,6 +111,51 @@ class StepRecord(BaseModel):
     def note(self, code: str, text: str) -> None:
         """Add a note; its text is made safe to store and show."""
         self.notes.append(Note(code=code, text=text_of(text)))
+
+
+class TryRecord(BaseModel):
+    """An earlier try of a rollout, which an error ended that was worth another one in a fresh sandbox."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    error: ErrorInfo
+    seconds: float = 0.0
+    stages: dict[Stage, float] = Field(default_factory=dict)
+    started_at: datetime
+    logs: str | None = None
+    """Folder with the try's own logs, relative to the run's folder."""
+    usage: dict[str, JsonValue] = Field(default_factory=dict)
+    """What the agent had used by then, which was paid for all the same."""
+
+
+class QuarantineInfo(BaseModel):
+    """Why a rollout does not gate, and until when."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    reason: str
+    until: date
+    """The last day, in UTC."""
+    mode: str
+    """``skip``, or ``run``: it is run and has a verdict, and its test is a skip whatever that is."""
+    task: str
+    """The glob of the entry."""
+
+
+class Origin(BaseModel):
+    """The rollout of an earlier run that a rollout was taken over from."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    run: str
+    node: str
+    """The test that it was then."""
+
+
+class RunAgain(Origin):
+    """The rollout of an earlier run in whose place a rollout was run."""
+
+    reason: str
 
 
 def reward_of(rewards: Mapping[str, float] | None, key: str | None) -> float | None:
@@ -168,6 +215,15 @@ class Rollout(BaseModel):
     """The steps that were run, of a task that has several."""
     usage: dict[str, JsonValue] = Field(default_factory=dict)
     """What the agent says that it used: tokens, cost in US dollars, turns."""
+    tries: list[TryRecord] = Field(default_factory=list)
+    """Earlier tries of this rollout, in order; what the other fields say is the last one's."""
+    quarantine: QuarantineInfo | None = None
+    conditions: dict[str, JsonValue] = Field(default_factory=dict)
+    """Those of the run's settings that a result depends on."""
+    resumed_from: Origin | None = None
+    """Set for a rollout of an earlier run, which this run took over as it was."""
+    run_again: RunAgain | None = None
+    """Set for a rollout that an earlier run has too, but that could not be taken over."""
     logs: str | None = None
     """Folder with the rollout's logs, relative to the run's folder."""
 

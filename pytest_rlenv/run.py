@@ -8,23 +8,28 @@ from __future__ import annotations
 
 import hashlib
 import threading
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from pytest_rlenv.agents.loading import load_agent
 from pytest_rlenv.agents.protocol import Agent
 from pytest_rlenv.environments.model import Environment, TaskRef
 from pytest_rlenv.errors import DiskFull, FetchFailed, RlenvError, SandboxFailed, SpecError, Stage
-from pytest_rlenv.execution import Judged, SelectedTask, execute
+from pytest_rlenv.execution import SelectedTask
 from pytest_rlenv.identity import MAIN, Identity, cache_root
 from pytest_rlenv.images_ahead import ImagesAhead
-from pytest_rlenv.run_folder import SHARED, new_rollout_dir, require_space
+from pytest_rlenv.resuming.earlier import Earlier
+from pytest_rlenv.rules.budgets import time_is_up
+from pytest_rlenv.rules.of_run import Rules
+from pytest_rlenv.rules.retries import Retries
+from pytest_rlenv.run_folder import SHARED, new_rollout_dir
 from pytest_rlenv.sandboxes.loading import AUTO
-from pytest_rlenv.sandboxes.protocol import Sandbox, SandboxContext
+from pytest_rlenv.sandboxes.model import SandboxContext
+from pytest_rlenv.sandboxes.protocol import Sandbox
 from pytest_rlenv.settings import Settings
 from pytest_rlenv.stop_flag import StopFlag
-from pytest_rlenv.verdict import Expectation
+from pytest_rlenv.under_way import UnderWay
 
 REFUSALS = 3
 """Fetches in a row that may fail before the rest of a run's tasks are not asked for any more."""
@@ -44,11 +49,24 @@ class Run:
         self.fetch_problem: RlenvError | None = None
         self.notify: Callable[[str], None] | None = None
         """Told in one line when something makes everybody wait, such as the Hub's rate limit."""
+        self.under_way = UnderWay()
         self.following: SelectedTask | None = None
         """The task of the test after the current one, whose images can be prepared meanwhile."""
         self._shared = identity.run_dir / SHARED / identity.session
         self._stop = StopFlag(self._shared)
-        self._images = ImagesAhead(build=settings.build, stopped=self._stop.get)
+        self._images = ImagesAhead(build=settings.build, stopped=self.stopped)
+        self.deadline: float | None = None
+        """On this machine's monotonic clock, when no more rollouts are started."""
+        self.rules = Rules()
+        self._closing = threading.Event()
+        self.retries = Retries(
+            settings.retries, settings.retry_on, stopped=self.stopped, closing=self._closing, notify=self._say
+        )
+        self.earlier: Earlier | None = None
+        """The run that this one resumes."""
+        if settings.resume is not None:
+            path = identity.base / settings.resume.expanduser()
+            self.earlier = Earlier(path, session=identity.session, run_dir=identity.run_dir)
         self._refusals = 0
         self._fetching = threading.Lock()
         self.sandbox_name = None if settings.sandbox == AUTO else settings.sandbox
@@ -182,7 +200,13 @@ class Run:
 
     def stopped(self) -> str | None:
         """Return why no more rollouts are started, or ``None``."""
+        if self.deadline is not None and time.monotonic() >= self.deadline:
+            self.stop(time_is_up(self.settings.max_seconds or 0.0))
         return self._stop.get()
+
+    def _say(self, line: str) -> None:
+        if self.notify is not None:
+            self.notify(line)
 
     # ---- folders
 
@@ -248,47 +272,17 @@ class Run:
             allow_unsafe_compose=self.settings.allow_unsafe_compose,
         )
 
-    def execute(
-        self,
-        task: SelectedTask,
-        agent: Agent,
-        *,
-        agent_name: str,
-        sandbox: Sandbox,
-        expectation: Expectation | None = None,
-        attempt: int = 1,
-    ) -> Judged:
-        """Fetch the task if need be, run one rollout, judge it, and leave its record in its folder.
-
-        After one that found a disk full the run starts no more: they would fail like it, or worse.
-        """
-        try:
-            self.ensure_fetched(task)
-            require_space(self.identity.run_dir, self.settings.min_free)
-        except RlenvError as error:
-            task = replace(task, problem=error)
+    def prepare_following(self, task: SelectedTask, sandbox: Sandbox) -> None:
+        """Begin with the images of the next test's task, now that this one's is about to run."""
         following = self.following
+        if following is not None and self.earlier is not None:
+            following = None if self.earlier.has(following.environment.name, following.id) else following
         if following is not None and sandbox is self._sandbox:
             self._images.begin(sandbox, task, following)
-        judged = execute(
-            task,
-            agent,
-            agent_name=agent_name,
-            sandbox=sandbox,
-            settings=self.settings,
-            make_folder=lambda: self.make_rollout_dir(task, agent_name, attempt),
-            expectation=expectation,
-            attempt=attempt,
-        )
-        why = judged.rollout.error
-        if why is not None and why.type == DiskFull.__name__:
-            self.stop(f"no space left, as the rollout of {task.id} found: {why.message}")
-        if judged.folder is not None:
-            judged.rollout.logs = judged.folder.relative_to(self.identity.run_dir).as_posix()
-        return judged
 
     def close(self) -> None:
         """Let go of the sandbox: a box still up is removed, none is started any more. May be called twice."""
+        self._closing.set()
         with self._sandbox_lock:
             sandbox = None if self._closed else self._sandbox
             self._closed = True

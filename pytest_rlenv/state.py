@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,9 @@ SECONDS_AHEAD: pytest.StashKey[float] = pytest.StashKey()
 """On an item: how long such a rollout took, not yet added to a report's own time."""
 
 NOTICES: pytest.StashKey[Notices] = pytest.StashKey()
+
+STARTED: pytest.StashKey[float] = pytest.StashKey()
+"""When a run that may have a time budget was started, on the monotonic clock of this machine."""
 
 INI_MARKS: pytest.StashKey[frozenset[str]] = pytest.StashKey()
 """The marks of the user's ini file."""
@@ -106,13 +110,25 @@ def get_run(config: pytest.Config) -> Run:
     if RUN not in config.stash:
         from pytest_rlenv.environments.model import loads
         from pytest_rlenv.identity import MAIN
+        from pytest_rlenv.rules.of_run import Rules
         from pytest_rlenv.run import Run
+        from pytest_rlenv.secrets import SECRETS
 
+        SECRETS.learn(os.environ)
         worker = getattr(config, "workerinput", {}).get("workerid", MAIN)
         run = Run(get_identity(config), get_settings(config), worker=worker)
         if NOTICES in config.stash and config.option.verbose >= 0:
             run.notify = config.stash[NOTICES].say
-        if given := _given(config):
+        given = _given(config)
+        started = given["started"] if given else config.stash.get(STARTED, None)
+        if started is not None and run.settings.max_seconds is not None:
+            run.deadline = started + run.settings.max_seconds
+        run.rules = (
+            Rules.load(given["rules"])
+            if given and given["rules"]
+            else Rules.read(run.settings, base=run.identity.base, rootdir=run.identity.rootdir)
+        )
+        if given:
             run.environments = loads(given["environments"])
             run.chosen = given["chosen"]
             run.sandbox_name = given["sandbox"] or run.sandbox_name
@@ -131,6 +147,8 @@ def worker_input(config: pytest.Config) -> str:
             "environments": dumps(run.environments if run else []),
             "chosen": run.chosen if run else {},
             "sandbox": run.sandbox_name if run else None,
+            "started": config.stash.get(STARTED, None),
+            "rules": run.rules.dump() if run else None,
         }
     )
 

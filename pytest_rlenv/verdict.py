@@ -38,7 +38,16 @@ _HOLDS: dict[str, Callable[[float, float], bool]] = {
     "==": operator.eq,
 }
 _OPPOSITE = {">=": "<", "<=": ">", ">": "<=", "<": ">=", "==": "!="}
+_MIRRORED = {">=": "<=", "<=": ">=", ">": "<", "<": ">"}
 _EXPECTATION = re.compile(r"\s*(?P<key>[^<>=]*?)\s*(?P<op>>=|<=|==|>|<)\s*(?P<value>\S+)\s*")
+_BETWEEN = re.compile(
+    r"\s*(?P<first>[^<>=\s]+)\s*(?P<op1>>=|<=|>|<)"
+    r"\s*(?P<key>[^<>=\s](?:[^<>=]*[^<>=\s])?)"
+    r"\s*(?P<op2>>=|<=|>|<)\s*(?P<last>[^<>=\s]+)\s*"
+)
+
+Bound = tuple[str, float]
+"""An operator and what the reward is compared with by it."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +57,7 @@ class Expectation:
     Attributes:
         operator: ``>=``, ``<=``, ``>``, ``<`` or ``==``.
         value: what the reward is compared with.
+        upper: of two bounds the upper one, with ``<=`` or ``<``; the first two are the lower one then.
         key: the named reward to judge; ``None`` is the main one.
         reward_range: lowest and highest reward that the task declares as possible; ``None`` is any.
         source: who set it, for messages.
@@ -58,34 +68,85 @@ class Expectation:
     key: str | None = None
     reward_range: tuple[float, float] | None = None
     source: str = "default"
+    upper: Bound | None = None
 
     @classmethod
     def parse(cls, text: str, *, source: str) -> Expectation:
-        """Read ``>= 0.55``, ``<= 0.6`` or ``accuracy >= 0.9``.
+        """Read ``>= 0.55``, ``<= 0.6``, ``accuracy >= 0.9`` or ``0.4 <= accuracy <= 0.6``.
+
+        Between two bounds ``reward`` stands for the reward that is judged anyway, whatever it is called.
 
         Raises:
-            SpecError: the text is of another form, or its number is not finite.
+            SpecError: the text is of another form, a number is not finite, or no reward can meet it.
         """
+        if between := _BETWEEN.fullmatch(text):
+            key = None if between["key"] == MAIN_REWARD_KEY else between["key"]
+            lower = _MIRRORED[between["op1"]], _finite(between["first"])
+            upper = between["op2"], _finite(between["last"])
+            if lower[0] in ("<", "<="):  # 0.6 >= reward >= 0.4
+                lower, upper = upper, lower
+            return cls._between(lower, upper, key, text=text, source=source)
         match = _EXPECTATION.fullmatch(text)
-        try:
-            value = float(match["value"]) if match else math.nan
-        except ValueError:
-            value = math.nan
-        if match is None or not math.isfinite(value):
-            raise SpecError(
-                f"{source}: {text!r} is not an expectation",
-                hint='write ">= 0.55", "< 1", "== 0" or "accuracy >= 0.9"',
-            )
+        value = _finite(match["value"]) if match else None
+        if match is None or value is None:
+            raise _no_expectation(text, source)
         return cls(match["op"], value, match["key"] or None, source=source)
+
+    @classmethod
+    def _between(
+        cls,
+        lower: tuple[str, float | None],
+        upper: tuple[str, float | None],
+        key: str | None,
+        *,
+        text: str,
+        source: str,
+    ) -> Expectation:
+        (above, low), (below, high) = lower, upper
+        if above not in (">", ">=") or below not in ("<", "<=") or low is None or high is None:
+            raise _no_expectation(text, source)
+        if low > high or (low == high and (above, below) != (">=", "<=")):
+            raise SpecError(f"{source}: no reward can meet {text!r}", hint="the lower bound comes first")
+        return cls(above, low, key, source=source, upper=(below, high))
+
+    @property
+    def bounds(self) -> tuple[Bound, ...]:
+        """What the reward must meet: one bound or two."""
+        first = (self.operator, self.value)
+        return (first,) if self.upper is None else (first, self.upper)
+
+    def broken(self, reward: float) -> Bound | None:
+        """Return the bound that the reward does not meet, ``None`` if it meets all."""
+        return next((bound for bound in self.bounds if not _HOLDS[bound[0]](reward, bound[1])), None)
 
     def holds(self, reward: float) -> bool:
         """Return whether the reward meets it."""
-        return _HOLDS[self.operator](reward, self.value)
+        return self.broken(reward) is None
 
     def describe(self) -> str:
-        """Return it in words, such as ``>= 1.0``."""
+        """Return it in words, such as ``>= 1.0`` or ``0.4 <= reward <= 0.6``; they can be parsed again."""
+        if self.upper is not None:
+            below, high = self.upper
+            name = self.key or MAIN_REWARD_KEY
+            return f"{number(self.value)} {_MIRRORED[self.operator]} {name} {below} {number(high)}"
         name = f"{self.key} " if self.key else ""
         return f"{name}{self.operator} {number(self.value)}"
+
+
+def _finite(text: str) -> float | None:
+    """Return a text as a number, ``None`` if it is none or not a finite one."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _no_expectation(text: str, source: str) -> SpecError:
+    return SpecError(
+        f"{source}: {text!r} is not an expectation",
+        hint='write ">= 0.55", "< 1", "== 0", "accuracy >= 0.9" or "0.4 <= reward <= 0.6"',
+    )
 
 
 @dataclass(frozen=True)
@@ -118,9 +179,10 @@ def judge(rollout: Rollout, expectation: Expectation) -> Verdict:
         reward = _reward_to_judge(rollout, expectation)
     except RlenvError as error:
         return Verdict(Outcome.ERROR, error.message, ErrorInfo.of(error))
-    if expectation.holds(reward):
+    broken = expectation.broken(reward)
+    if broken is None:
         return Verdict(Outcome.PASSED)
-    return Verdict(Outcome.FAILED, _failure(rollout, expectation, reward))
+    return Verdict(Outcome.FAILED, _failure(rollout, expectation, reward, broken))
 
 
 def number(value: float) -> str:
@@ -167,10 +229,11 @@ def _no_such_key(rewards: dict[str, float], key: str | None) -> RewardInvalid:
     )
 
 
-def _failure(rollout: Rollout, expectation: Expectation, reward: float) -> str:
+def _failure(rollout: Rollout, expectation: Expectation, reward: float, broken: Bound) -> str:
     name = rollout.reward_key or MAIN_REWARD_KEY
-    text = f"{name} {number(reward)} {_OPPOSITE[expectation.operator]} {number(expectation.value)}"
-    if expectation.operator in ("<", "<=") and rollout.agent == "nop":
+    holds, value = broken
+    text = f"{name} {number(reward)} {_OPPOSITE[holds]} {number(value)}"
+    if holds in ("<", "<=") and rollout.agent == "nop":
         text = f"doing nothing scores: nop got {text}"
     if expectation.source not in ("default", "threshold"):
         text += f" (expected {expectation.describe()} by {expectation.source})"

@@ -14,7 +14,7 @@ LOCAL = "local"
 HUB = "hub"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class TaskRef:
     """A task that was found, before any of its files is read.
 

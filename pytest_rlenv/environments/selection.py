@@ -81,10 +81,15 @@ def _chosen(tasks: tuple[TaskRef, ...], selection: Selection) -> tuple[TaskRef, 
     return tuple(kept[: selection.limit])
 
 
-def _matches(task: TaskRef, glob: str) -> bool:
+def matches_name(name: str, glob: str) -> bool:
+    """Return whether a glob matches, with case, a name or its last part."""
     # Equality too: a name with [brackets] would otherwise never match itself.
-    names = {task.id, _last(task.id), task.path, _last(task.path)}
-    return glob in names or any(fnmatchcase(name, glob) for name in names)
+    names = {name, _last(name)}
+    return glob in names or any(fnmatchcase(each, glob) for each in names)
+
+
+def _matches(task: TaskRef, glob: str) -> bool:
+    return matches_name(task.id, glob) or matches_name(task.path, glob)
 
 
 def _last(text: str) -> str:

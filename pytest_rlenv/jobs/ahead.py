@@ -62,12 +62,14 @@ class Ahead:
         return self._judged.result() if ended else None
 
     def _execute(self) -> Judged:
-        return self._run.execute(
-            self._planned.task,
+        from pytest_rlenv.rollout_run import Actors, run_rollout
+
+        actors = Actors(
             self._agent.result(),
-            agent_name=self._planned.agent_name,
+            fresh_agent=lambda: self._run.make_agent(self._planned.agent),
             sandbox=self._run.sandbox,
         )
+        return run_rollout(self._run, self._planned, actors)
 
 
 def _fulfil(future: Future[T], call: Callable[[], T]) -> None:

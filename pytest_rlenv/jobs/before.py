@@ -64,6 +64,12 @@ def what_comes_before(item: pytest.Item) -> Before | None:
     return _before_rollout(item, known)
 
 
+def is_overridden(item: pytest.Item, name: str) -> bool:
+    """Return whether a fixture of ours is overridden for an item, as far as that can be told."""
+    known = _known_fixtures(item) if isinstance(item, pytest.Function) else None
+    return known is None or not _is_ours(known.get(name, ()))
+
+
 def place_of(definition: pytest.FixtureDef[Any], node: object) -> Place:
     """Return the word for a fixture that is set up at a node."""
     return id(definition), id(node)

@@ -73,6 +73,7 @@ class FakeRun:
         self.environments = [environment]
         self.settings = self
         self.agent = agents
+        self.attempts = 1
 
 
 def make(folder: Path, count: int) -> Environment:

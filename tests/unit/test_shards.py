@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_rlenv.shards import Shard, deal
+from pytest_rlenv.sharding.shards import Shard, deal
 
 COSTS = st.dictionaries(
     st.tuples(st.sampled_from(["a", "b"]), st.text(max_size=4)),

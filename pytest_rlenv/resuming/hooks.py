@@ -42,7 +42,7 @@ class Resuming:
         earlier = get_run(self.config).earlier if self._is_meant() else None
         if earlier is None:
             return []
-        from pytest_rlenv.resume import outlook
+        from pytest_rlenv.resuming.earlier import outlook
 
         stored = earlier.read()
         name = get_settings(self.config).resume
@@ -73,7 +73,7 @@ class Resuming:
         """Say what was taken over, and why the rest was not."""
         if not (self._kept or self._fresh or self._again):
             return
-        from pytest_rlenv.resume import counted
+        from pytest_rlenv.resuming.earlier import counted
 
         parts = [f"{self._kept} kept"]
         if self._again:

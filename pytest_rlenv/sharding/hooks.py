@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_rlenv.arguments import is_meant
-from pytest_rlenv.shards import Shard, Task, deal
+from pytest_rlenv.sharding.shards import Shard, Task, deal
 from pytest_rlenv.state import RUN, get_identity, get_run, get_settings, is_distributed, is_worker
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_rlenv.arguments import is_active
-from pytest_rlenv.baseline_gate import BaselineGate
+from pytest_rlenv.reports.comparison.hooks import BaselineGate
 from pytest_rlenv.state import RUN, get_identity, get_settings, is_dry
 
 

@@ -1,0 +1,1 @@
+"""Going on with an earlier run: what it scored is kept, the rest is run."""

@@ -1,0 +1,1 @@
+"""A run split over machines."""
