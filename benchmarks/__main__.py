@@ -20,6 +20,7 @@ SECTIONS = {
     "harbor": "eight oracle rollouts beside Harbor's; needs a Docker engine, Python 3.12 or later and PyPI",
     "hub": "a cold fetch and a warm start against huggingface_hub's snapshot_download",
     "reports": "10,000 results: size of the reports, memory of the run",
+    "pages": "HTML reports of 2,000 and 10,000 rollouts, until a browser shows them; needs Chromium",
 }
 
 

@@ -26,6 +26,17 @@ COMMANDS: tuple[Row, ...] = (
         "pytest_rlenv.commands.prune",
         "remove built images, extracted images and leftover containers that nothing uses",
     ),
+    Row(
+        "compare",
+        "pytest_rlenv.commands.compare",
+        "compare a run with a baseline: what is broken, what is fixed, and whether it is more than chance",
+    ),
+    Row(
+        "merge",
+        "pytest_rlenv.commands.merge",
+        "make one run of several, such as the shards of one: results, logs, JUnit and HTML",
+    ),
+    Row("report", "pytest_rlenv.commands.report", "write a stored run as one HTML page"),
 )
 
 

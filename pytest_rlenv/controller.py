@@ -13,7 +13,9 @@ import pytest
 
 from pytest_rlenv.arguments import ARGUMENTS, PREFIX, is_active
 from pytest_rlenv.costs import SECONDS, costs_of_run, seconds_of_last_run
+from pytest_rlenv.notices import kept_stdout
 from pytest_rlenv.state import (
+    RUN,
     WORKER_INPUT,
     get_identity,
     get_run,
@@ -25,6 +27,7 @@ from pytest_rlenv.state import (
 
 if TYPE_CHECKING:
     from pytest_rlenv.reports.aggregate import Result
+    from pytest_rlenv.reports.publishing import Publishing
     from pytest_rlenv.reports.results import ResultsFolder
     from pytest_rlenv.run import Run
 
@@ -49,6 +52,8 @@ class Controller:
         """Why some results could not be stored."""
         self._folder: ResultsFolder | None = None
         self._unscored = False
+        self._reports: Publishing | None = None
+        self._stdout = kept_stdout(config.add_cleanup)
 
     # ---- start
 
@@ -87,8 +92,25 @@ class Controller:
         self._results_folder().claim()
         run.check_sandbox()
         self._results_folder().clear(run.sandbox.describe())
-        if is_distributed(self.config) and not any(getattr(self.config.option, o, None) for o in NARROWING):
+        self._publishing().begin()
+        self._watch(run)
+        if is_distributed(self.config) and not self._is_narrowed(run):
             run.fetch_environments()
+
+    def pytest_collection_finish(self) -> None:
+        """Watch also a run whose environments only marks and files name."""
+        if RUN in self.config.stash and not is_dry(self.config):
+            self._watch(get_run(self.config))
+
+    def _watch(self, run: Run) -> None:
+        from pytest_rlenv.reports.watching import watch
+
+        watch(self.config, run, self._stdout, done=lambda: len(self.results), tick=self._publishing().refresh)
+
+    def _is_narrowed(self, run: Run) -> bool:
+        """Return whether the workers may select fewer tasks than the controller knows of."""
+        narrowing = any(getattr(self.config.option, name, None) for name in NARROWING)
+        return narrowing or run.settings.shard is not None
 
     def pytest_report_header(self) -> list[str]:
         """Say which environments at which commit, which agents, which sandbox."""
@@ -136,15 +158,13 @@ class Controller:
         """Make a killed worker's rollout an error, for the terminal as for JUnit, with a record."""
         if not crashitem.startswith(PREFIX) and ".rlenv.toml::" not in crashitem:
             return
-        from pytest_rlenv.crash import crash_record
+        from pytest_rlenv.crash import crash_record, settle_crash
+        from pytest_rlenv.reports.junit import properties
 
-        report.when = "setup"
         self._crashed.add(crashitem)
         record = crash_record(crashitem, str(report.longrepr), get_run(self.config))
-        report.longrepr = (
-            f"{record['error']['type']} [{record['error']['stage']}]: {record['error']['message']}"
-        )
-        report.user_properties = [("rlenv.error", record["error"]["type"]), ("rlenv.verdict", "error")]
+        settle_crash(report, record)
+        report.user_properties = list(properties(record, datadog=get_settings(self.config).junit_dd_tags))
         vars(report)["rlenv"] = json.dumps(record)
 
     # ---- results
@@ -154,16 +174,20 @@ class Controller:
         """Store a rollout as it ends."""
         if report.failed:
             self._count_failed()
+        if report.when == "teardown" and self._reports is not None:
+            self._reports.test_ended()
         text = getattr(report, "rlenv", None)
         if text is None:
             return
         from pytest_rlenv.reports.aggregate import Result
+        from pytest_rlenv.secrets import SECRETS
 
-        record = json.loads(text) | {"outcome": _outcome(report)}
+        record = SECRETS.redact_record(json.loads(text) | {"outcome": _outcome(report)})
         self._store(record)
         if str(report.outcome) == "rerun":  # by a rerun plugin: only its last run counts
             return
         self.results.append(Result.of(record))
+        self._publishing().ended(self.results[-1], report.location)
         self._seconds[report.nodeid] = record["seconds"]
         if report.nodeid in self._crashed:
             self._crashed.discard(report.nodeid)
@@ -173,6 +197,7 @@ class Controller:
         """Store a record; where that fails, the run goes on and ends with an error that says so."""
         try:
             self._results_folder().add(record)
+            self._publishing().add(record)
         except OSError as error:
             self._lost = self._lost or f"{error.strerror}: {error.filename or self._results_folder().path}"
             from pytest_rlenv.disk import is_full
@@ -217,6 +242,7 @@ class Controller:
         if self._folder is not None:
             try:
                 self._folder.finish(int(session.exitstatus))
+                self._publishing().finish(self.results, self._conclusions())
             except OSError as error:
                 self._lost = self._lost or f"{error.strerror}: {error.filename or self._folder.path}"
 
@@ -227,6 +253,7 @@ class Controller:
         from pytest_rlenv.reports.terminal import write_summary
 
         write_summary(terminalreporter, self.results, get_identity(self.config).run_dir)
+        self._publishing().annotate(terminalreporter.write_line)
         if self._lost:
             terminalreporter.write_line(f"rlenv: results are incomplete, {self._lost}", red=True)
         if self._unscored:
@@ -235,12 +262,26 @@ class Controller:
                 red=True,
             )
 
+    def _conclusions(self) -> Sequence[str]:
+        """Return what a comparison with a baseline says, which was made just before."""
+        from pytest_rlenv.reports.comparison.hooks import BaselineGate
+
+        gate = self.config.pluginmanager.get_plugin("rlenv-baseline")
+        return gate.conclusions() if isinstance(gate, BaselineGate) else ()
+
     def _results_folder(self) -> ResultsFolder:
         if self._folder is None:
             from pytest_rlenv.reports.results import ResultsFolder
 
             self._folder = ResultsFolder(get_run(self.config))
         return self._folder
+
+    def _publishing(self) -> Publishing:
+        if self._reports is None:
+            from pytest_rlenv.reports.publishing import Publishing
+
+            self._reports = Publishing(self.config, get_run(self.config))
+        return self._reports
 
 
 def _outcome(report: pytest.TestReport) -> str:

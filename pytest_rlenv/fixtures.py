@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import copy
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -83,8 +85,11 @@ def rollout(
     rlenv_expectation: Expectation | str | None,
 ) -> Rollout:
     """One rollout, with a valid reward. A missing reward is an error of this set-up, never a failure."""
+    from pytest_rlenv.reports.capture import show_tails
     from pytest_rlenv.reports.junit import properties
     from pytest_rlenv.reports.messages import error_text
+    from pytest_rlenv.rollout_run import Actors, gate_text, run_rollout
+    from pytest_rlenv.secrets import SECRETS
     from pytest_rlenv.verdict import Expectation, Outcome
 
     plan = planned(request)
@@ -98,21 +103,43 @@ def rollout(
         with request.config.stash[POOL].guest() if POOL in request.config.stash else nullcontext():
             if why := run.stopped():
                 pytest.skip(f"not started: {why}")
-            judged = run.execute(
-                rlenv_task,
-                rlenv_agent,
-                agent_name=plan.agent_name,
-                sandbox=rlenv_sandbox,
+            judged = run_rollout(
+                run,
+                replace(plan, task=rlenv_task),
+                Actors(rlenv_agent, _agent_maker(request, rlenv_agent), rlenv_sandbox),
                 expectation=expectation,
             )
     item.judged = judged
-    item.user_properties.extend(properties(judged))
-    item.stash[RECORD] = json.dumps(record(judged, item.nodeid, run.worker))
+    found = record(judged, item.nodeid, run.worker)
+    item.user_properties.extend(properties(found, datadog=run.settings.junit_dd_tags))
+    item.stash[RECORD] = json.dumps(found)
+    show_tails(item, found, run.identity.run_dir)
+    if why := gate_text(judged):
+        pytest.skip(SECRETS.redact(why))
     if judged.verdict.outcome is Outcome.ERROR:
-        raise NoRollout(error_text(judged))
+        raise NoRollout(SECRETS.redact(error_text(judged)))
     if judged.verdict.outcome is Outcome.SKIPPED:
-        pytest.skip(judged.verdict.message)
+        pytest.skip(SECRETS.redact(judged.verdict.message))
     return judged.rollout
+
+
+def _agent_maker(request: pytest.FixtureRequest, agent: Agent) -> Callable[[], Agent] | None:
+    """Return what makes the agent of a further try, ``None`` if nothing can.
+
+    Where the fixture is overridden that is a copy of the agent as it is now, before its first try.
+    """
+    run = get_run(request.config)
+    if not run.retries.limit:
+        return None
+    from pytest_rlenv.jobs.before import is_overridden
+
+    if not is_overridden(request.node, "rlenv_agent"):
+        return lambda: run.make_agent(planned(request).agent)
+    try:
+        pristine = copy.deepcopy(agent)
+    except Exception:  # a stranger's object, which may hold what cannot be copied
+        return None
+    return lambda: copy.deepcopy(pristine)
 
 
 def _begun_ahead(item: pytest.Item) -> Judged | None:
@@ -122,7 +149,7 @@ def _begun_ahead(item: pytest.Item) -> Judged | None:
         return None
     del item.stash[AHEAD]
     judged = ahead.judged()
-    if judged is not None:
+    if judged is not None and judged.rollout.resumed_from is None:  # an earlier run has spent these
         item.stash[SECONDS_AHEAD] = judged.rollout.seconds
     return judged
 
@@ -143,13 +170,18 @@ def settle(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestRe
     if plan is None or RECORD in item.stash:
         return
     from pytest_rlenv.crash import unrun_record
+    from pytest_rlenv.reports.junit import properties
+    from pytest_rlenv.secrets import SECRETS
     from pytest_rlenv.text import decode
     from pytest_rlenv.verdict import Outcome
 
     outcome = Outcome.SKIPPED if report.skipped and not hasattr(report, "wasxfail") else Outcome.ERROR
-    message = decode(str(call.excinfo.value).encode(errors="replace")).strip().split("\n")[0]
+    said = SECRETS.redact(str(call.excinfo.value))
+    message = decode(said.encode(errors="replace")).strip().split("\n")[0]
     record = unrun_record(plan, item.nodeid, outcome, message, call.excinfo.typename)
     item.stash[RECORD] = json.dumps(record)
+    item.user_properties.extend(properties(record))
+    report.user_properties = list(item.user_properties)
 
 
 def look_ahead(config: pytest.Config, nextitem: pytest.Item | None) -> None:
@@ -166,8 +198,11 @@ def plan_of(item: pytest.Item) -> Planned | None:
 
 
 def record(judged: Judged, nodeid: str, worker: str) -> dict[str, Any]:
-    """Return a rollout's record with its verdict, as it is stored."""
-    return {
+    """Return a rollout's record with its verdict, as it is stored: without secrets."""
+    from pytest_rlenv.reports.log_tails import trajectories
+    from pytest_rlenv.secrets import SECRETS
+
+    found = {
         "node": nodeid,
         "worker": worker,
         **judged.rollout.as_record(),
@@ -175,4 +210,9 @@ def record(judged: Judged, nodeid: str, worker: str) -> dict[str, Any]:
         "message": judged.verdict.message,
         "expected": judged.expectation.describe(),
         "expected_by": judged.expectation.source,
+        "trajectories": [],
     }
+    if judged.folder is not None and judged.rollout.logs:
+        paths = [path.relative_to(judged.folder).as_posix() for path in trajectories(judged.folder)]
+        found["trajectories"] = [f"{judged.rollout.logs}/{path}" for path in paths]
+    return SECRETS.redact_record(found)

@@ -12,7 +12,8 @@ from pytest_rlenv.frameworks.protocol import get_framework
 
 if TYPE_CHECKING:
     from pytest_rlenv.execution import SelectedTask
-    from pytest_rlenv.sandboxes.protocol import ImageSpec, Sandbox
+    from pytest_rlenv.sandboxes.model import ImageSpec
+    from pytest_rlenv.sandboxes.protocol import Sandbox
 
 LIMIT = 3600.0
 """Seconds for one image; whoever needs it has the task's own limit, and waits no longer than that."""

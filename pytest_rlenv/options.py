@@ -84,6 +84,24 @@ OPTIONS: tuple[Option, ...] = (
     Option("task", "run only tasks whose id matches this glob; may be repeated", "GLOB", many=True),
     Option("exclude_task", "leave out tasks whose id matches this glob; may be repeated", "GLOB", many=True),
     Option("limit", "run at most N tasks of each environment, the first by id", "N"),
+    Option("attempts", "run each task N times with each agent (default: 1)", "N"),
+    Option("retries", "run a rollout that an error ended again, up to N times (default: 0)", "N"),
+    Option(
+        "retry_on",
+        "after which errors, separated by commas: kinds (infra, task, agent, config) or types such as "
+        "SandboxFailed (default: infra)",
+        "KINDS",
+        many=True,
+    ),
+    Option("quarantine", "TOML file of rollouts that do not gate, each for a reason and until a day", "FILE"),
+    Option("expectations", "TOML file of what rewards must be, by task and agent", "FILE"),
+    Option("max_seconds", "start no more rollouts after so long, such as 1800 or 30m", "SECONDS"),
+    Option("max_cost", "start no more rollouts once the agents' usage.cost_usd adds up to USD", "USD"),
+    Option(
+        "max_errors",
+        "start no more rollouts after N errors, or once P% of those that ended (10 or more) are errors",
+        "N|P%",
+    ),
     Option("dataset", "take the tasks from this entry of the environment's registry.json", "NAME[@VERSION]"),
     Option("threshold", "reward that an agent must reach, and that nop must stay below (default: 1.0)", "R"),
     Option("reward_key", "the reward to judge where a verifier gives several (default: reward)", "KEY"),
@@ -109,6 +127,30 @@ OPTIONS: tuple[Option, ...] = (
         "SIZE",
     ),
     Option("output", "folder for results and logs (default: .rlenv/<run>)", "DIR"),
+    Option("ctrf", "write the results to FILE as CTRF JSON, too", "FILE"),
+    Option(
+        "markdown", "write a summary to FILE, for a comment on a pull request that is kept up to date", "FILE"
+    ),
+    Option(
+        "github",
+        "annotations and a job summary for GitHub Actions; auto is where GITHUB_ACTIONS is set "
+        "(default: auto)",
+        "WHEN",
+        choices=("auto", "on", "off"),
+    ),
+    Option("html", "write the run as one HTML page to FILE when it ends, to be read from disk", "FILE"),
+    Option("junit_dd_tags", "give JUnit properties a second time, as dd_tags[...] for Datadog"),
+    Option(
+        "progress",
+        "on a terminal, a line of what runs since when; auto is where pytest captures output (default: auto)",
+        "WHEN",
+        choices=("auto", "off"),
+    ),
+    Option(
+        "heartbeat",
+        "without such a line, say what runs when nothing was said for SECONDS; 0 never does (default: 60)",
+        "SECONDS",
+    ),
     Option("timeout_multiplier", "multiply the tasks' time limits by X (default: 1)", "X"),
     Option(
         "limits",
@@ -131,20 +173,58 @@ OPTIONS: tuple[Option, ...] = (
         many=True,
     ),
     Option(
+        "prompt_template",
+        "a file with the words around each instruction for agents; {{ instruction }} is its place in them",
+        "FILE",
+    ),
+    Option(
         "allow_unsafe_compose",
         "let the tasks' Compose files ask for what reaches out of containers: privileges, devices, the "
         "host's namespaces and folders; for tasks that you trust as you trust your own scripts",
     ),
     Option("allow_unscored", "let a run exit 0 though it selected tasks and scored none of them"),
+    Option(
+        "baseline",
+        "compare with the run stored there: a run's folder, its results.jsonl, or the JUnit file of it",
+        "PATH",
+    ),
+    Option(
+        "fail_on",
+        "let the run fail also on what --rlenv-baseline shows, separated by commas: regression, "
+        "inconclusive, broken (any task), error (any that the baseline scored)",
+        "WORDS",
+    ),
+    Option(
+        "margin",
+        'the fall that "no regression" rules out, as a share of the range of rewards (default: 0.05)',
+        "X",
+    ),
+    Option(
+        "resume",
+        "keep what the run stored there has scored already, and run the rest; the same folder as "
+        "--rlenv-output goes on with that run",
+        "RUN",
+    ),
+    Option("shard", "run only part I of N of the tasks; all parts take about as long", "I/N"),
+    Option(
+        "durations",
+        "a run's folder or results.jsonl from which --rlenv-shard takes how long tasks take",
+        "PATH",
+    ),
 )
 """The one table. ``--help``, the ini keys, the variables and the docs come from it."""
+
+
+RULES = ("quarantine", "expectations", "max_seconds", "max_cost", "max_errors")
+"""Options that set a rule over a whole run."""
 
 
 def add_options(parser: pytest.Parser) -> None:
     """Register the table's flags and ini keys with pytest."""
     group = parser.getgroup("rlenv", "tasks of RL environments as test items")
     for option in OPTIONS:
-        keywords: dict[str, Any] = {"dest": option.dest, "default": None, "help": option.help}
+        text = option.help.replace("%", "%%")  # as argparse wants it
+        keywords: dict[str, Any] = {"dest": option.dest, "default": None, "help": text}
         if option.metavar is None:
             keywords["action"] = "store_true"
         else:

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from pytest_rlenv import plain_imports  # noqa: F401 - before our other modules, which it is about
 from pytest_rlenv.arguments import is_active, take_arguments
 from pytest_rlenv.notices import Notices
-from pytest_rlenv.options import add_options, read_options, replace_aliases
+from pytest_rlenv.options import RULES, add_options, read_options, replace_aliases
 from pytest_rlenv.state import INI_MARKS, NOTICES, RECORD, RUN, SECONDS_AHEAD, is_worker
 
 MARKS = (
@@ -48,14 +49,39 @@ def pytest_configure(config: pytest.Config) -> None:
         from pytest_rlenv.signals import end_on_sigterm
 
         config.add_cleanup(end_on_sigterm())
+    given = read_options(config)
     if not is_worker(config):
         from pytest_rlenv.controller import Controller
 
         config.pluginmanager.register(Controller(config), "rlenv-controller")
-        if "jobs" in read_options(config):
+        if config.option.collectonly:
+            from pytest_rlenv.listing import Listing
+
+            config.pluginmanager.register(Listing(config), "rlenv-listing")
+        if "baseline" in given or "fail_on" in given:
+            from pytest_rlenv.reports.comparison.hooks import BaselineGate
+
+            config.pluginmanager.register(BaselineGate(config), "rlenv-baseline")
+        if "resume" in given:
+            from pytest_rlenv.resuming.hooks import Resuming
+
+            config.pluginmanager.register(Resuming(config), "rlenv-resuming")
+        if "html" in given:
+            from pytest_rlenv.reports.html.hooks import HtmlReport
+
+            config.pluginmanager.register(HtmlReport(config), "rlenv-html")
+        if given.keys() & set(RULES):
+            from pytest_rlenv.rules.hooks import RunRules
+
+            config.pluginmanager.register(RunRules(config), "rlenv-rules")
+        if "jobs" in given:
             from pytest_rlenv.jobs.loop import Jobs
 
             config.pluginmanager.register(Jobs(config), "rlenv-jobs")
+    if "shard" in given:
+        from pytest_rlenv.sharding.hooks import Sharding
+
+        config.pluginmanager.register(Sharding(config), "rlenv-sharding")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -119,6 +145,10 @@ def pytest_runtest_makereport(
         from pytest_rlenv.fixtures import settle
 
         settle(item, call, report)
+    if RUN in item.config.stash:
+        from pytest_rlenv.reports.capture import redact_report
+
+        redact_report(report)
     if RECORD in item.stash and (report.when == "call" or not report.passed):
         vars(report)["rlenv"] = item.stash[RECORD]
         del item.stash[RECORD]

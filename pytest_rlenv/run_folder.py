@@ -19,6 +19,9 @@ SHARED = ".rlenv-shared"
 """Folder of a run's own locks and notes between its processes, in the run's folder."""
 
 
+ROLLOUTS = "rollouts"
+"""Folder with a folder for each rollout, in the run's folder."""
+
 _SHARE = 16
 """A rollout needs a part of what an image needs: its logs are capped, and most are small."""
 
@@ -47,7 +50,7 @@ def new_rollout_dir(run_dir: Path, task: str, key: Sequence[str]) -> Path:
     """
     digest = hashlib.sha256("\0".join(key).encode()).hexdigest()[:7]
     slug = re.sub(r"[^A-Za-z0-9._-]+", "-", task)[:32].strip("-.") or "task"
-    rollouts = run_dir / "rollouts"
+    rollouts = run_dir / ROLLOUTS
     rollouts.mkdir(parents=True, exist_ok=True)
     for again in itertools.count(1):
         # More than one test may ask for the same rollout, in several processes at once.
@@ -60,29 +63,43 @@ def new_rollout_dir(run_dir: Path, task: str, key: Sequence[str]) -> Path:
     return folder
 
 
-def clear_earlier_run(run_dir: Path, session: str) -> None:
+def clear_earlier_run(run_dir: Path, session: str, *, resumed: bool = False) -> None:
     """Remove what an earlier run left in an output folder that is used again; nothing else in it.
+
+    Of a run that is resumed in its own folder nothing is removed that cannot be made again: until a test has
+    had its turn, what is stored there is all there is of it.
 
     Args:
         run_dir: the folder.
         session: the run that begins; its own things stay.
+        resumed: the earlier run's results and logs stay, too.
 
     Raises:
         SpecError: the folder has files by our names that are no run's of ours.
     """
-    present = [name for name in ("results.jsonl", "run.json", "rollouts") if (run_dir / name).exists()]
+    present = [name for name in ("results.jsonl", "run.json", ROLLOUTS) if (run_dir / name).exists()]
     if present and not _is_ours(run_dir / "run.json"):
         raise SpecError(
             f"--rlenv-output {run_dir}: it holds {', '.join(present)}, and not from a run of ours",
             hint="choose another folder; these would be overwritten",
         )
-    old = [run_dir / name for name in present]
+    old = [] if resumed else [run_dir / name for name in present]
     old += [path for path in (run_dir / SHARED).glob("*") if path.name not in (session, "lock")]
     for path in old:
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
         else:
             path.unlink(missing_ok=True)
+
+    if resumed:
+        _end_last_line(run_dir / "results.jsonl")
+
+
+def _end_last_line(file: Path) -> None:
+    """End a line that a killed run has torn, so that the next is one of its own."""
+    if file.exists() and not (content := file.read_bytes()).endswith(b"\n") and content:
+        with file.open("ab") as end:
+            end.write(b"\n")
 
 
 def _is_ours(facts_file: Path) -> bool:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
 
 from pytest_rlenv.amounts import parse_size
 from pytest_rlenv.disk import MIN_FREE
 from pytest_rlenv.errors import SpecError
 from pytest_rlenv.options import OPTIONS, Value
+from pytest_rlenv.prompt_template import check_template
+from pytest_rlenv.reports.comparison.gate import MARGIN, check_fail_on
+from pytest_rlenv.rules.budgets import check_error_limit, parse_seconds
+from pytest_rlenv.rules.error_words import check_words
+from pytest_rlenv.sharding.shards import Shard
 
 
 def _split(raw: Any) -> Any:
@@ -42,11 +48,25 @@ def _text(given: str) -> str:
         raise ValueError(f"{given[1:]} is not UTF-8") from None
 
 
+def _template(raw: Any) -> Any:
+    """Read a file as a prompt template."""
+    return check_template(_text(f"@{raw}"))
+
+
 def _unique(words: tuple[str, ...]) -> tuple[str, ...]:
     for word in words:
         if words.count(word) > 1:
             raise ValueError(f"{word} is named twice")
     return words
+
+
+def _fail_on(words: tuple[str, ...]) -> tuple[str, ...]:
+    check_fail_on(words)
+    return words
+
+
+def _shard(text: str) -> str:
+    return str(Shard.parse(text))
 
 
 def _size(raw: Any) -> Any:
@@ -58,6 +78,7 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 Words = Annotated[tuple[str, ...], BeforeValidator(_split)]
 Agents = Annotated[Words, Field(min_length=1), AfterValidator(_unique)]
 Texts = Annotated[tuple[str, ...], BeforeValidator(_texts)]
+Template = Annotated[str | None, BeforeValidator(_template)]
 Globs = Annotated[tuple[str, ...], BeforeValidator(_lines)]
 
 
@@ -72,6 +93,14 @@ class Settings(BaseModel):
     task: Globs = ()
     exclude_task: Globs = ()
     limit: Annotated[int, Field(ge=1)] | None = None
+    attempts: Annotated[int, Field(ge=1)] = 1
+    retries: Annotated[int, Field(ge=0)] = 0
+    retry_on: Annotated[Words, Field(min_length=1), AfterValidator(check_words)] = ("infra",)
+    quarantine: Path | None = None
+    expectations: Path | None = None
+    max_seconds: Annotated[Finite, BeforeValidator(parse_seconds), Field(gt=0)] | None = None
+    max_cost: Annotated[Finite, Field(gt=0)] | None = None
+    max_errors: Annotated[str, BeforeValidator(check_error_limit)] | None = None
     dataset: str | None = None
     threshold: Finite = 1.0
     reward_key: str | None = None
@@ -80,15 +109,51 @@ class Settings(BaseModel):
     build: bool = False
     min_free: Size = MIN_FREE
     output: Path | None = None
+    ctrf: Path | None = None
+    markdown: Path | None = None
+    html: Path | None = None
+    github: Literal["auto", "on", "off"] = "auto"
+    junit_dd_tags: bool = False
+    progress: Literal["auto", "off"] = "auto"
+    heartbeat: Annotated[Finite, Field(ge=0)] = 60.0
     timeout_multiplier: Annotated[Finite, Field(gt=0)] = 1.0
     limits: Literal["enforce", "ignore"] = "enforce"
     verifier: Literal["shared", "quiesce", "fresh"] = "shared"
     extra_instruction: Texts = ()
+    prompt_template: Template = None
     allow_unsafe_compose: bool = False
     allow_unscored: bool = False
+    baseline: Path | None = None
+    fail_on: Annotated[Words, AfterValidator(_fail_on)] = ()
+    margin: Annotated[Finite, Field(gt=0, le=1)] = MARGIN
+    resume: Path | None = None
+    shard: Annotated[str, AfterValidator(_shard)] | None = None
+    durations: Path | None = None
 
     sources: Annotated[Mapping[str, str], Field(default_factory=dict)]
     """Where each value that is not a default came from, by option name."""
+
+    @property
+    def conditions(self) -> dict[str, JsonValue]:
+        """What of it the result of a rollout depends on, beside the task, the agent and the sandbox."""
+        found: dict[str, JsonValue] = {
+            "timeout_multiplier": self.timeout_multiplier,
+            "limits": self.limits,
+            "verifier": self.verifier,
+            "build": self.build,
+        }
+        if self.extra_instruction:
+            text = "\0".join(self.extra_instruction)
+            found["extra_instruction"] = hashlib.sha256(text.encode()).hexdigest()[:16]
+        if self.prompt_template:
+            found["prompt_template"] = hashlib.sha256(self.prompt_template.encode()).hexdigest()[:16]
+        return found
+
+
+def _said(message: str) -> str:
+    """Return pydantic's words as part of a sentence; what our own checks say is one already."""
+    own = message.removeprefix("Value error, ")
+    return message.lower() if own == message else own
 
 
 def load_settings(values: Mapping[str, Value]) -> Settings:
@@ -108,5 +173,5 @@ def load_settings(values: Mapping[str, Value]) -> Settings:
         value = values[name]
         help_text = next(option.help for option in OPTIONS if option.name == name)
         raise SpecError(
-            f"{value.source} = {value.raw!r}: {first['msg'].lower()}", hint=f"{name}: {help_text}"
+            f"{value.source} = {value.raw!r}: {_said(first['msg'])}", hint=f"{name}: {help_text}"
         ) from error

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# All checks, in the order in which they are cheap: lint, fast tests, tests with a Docker engine, the matrix of
-# pytest and Python versions. Stops at the first that fails.
+# All checks, in the order in which they are cheap: lint, fast tests, tests with a Docker engine and with Harbor,
+# the matrix of pytest and Python versions. Stops at the first that fails.
 #
-#   bash scripts/test.sh [--fast]      --fast: lint and fast tests only; needs no engine
+#   bash scripts/test.sh [--fast]      --fast: lint and fast tests only; needs no engine and no browser
 #
 # The last line counts the tests of all steps.
 set -euo pipefail
@@ -97,16 +97,27 @@ engine_tests() {
     fi
 }
 
+harbor_tests() {
+    headline "tests with Harbor"
+    if bash scripts/setup_harbor.sh; then
+        run_tests harbor -m harbor
+    else
+        echo "Harbor cannot be installed here: left out"
+    fi
+}
+
 headline "set-up"
 bash scripts/setup_venv.sh dev
 if [[ -z $fast ]]; then
+    bash scripts/setup_browser.sh
     bash scripts/setup_engine.sh
     bash scripts/setup_images.sh python:3.11-slim
 fi
 lint
 headline "fast tests"
-run_tests fast -m "not docker" -n auto
+run_tests fast -m "not docker and not harbor${fast:+ and not browser}" -n auto
 [[ -z $fast ]] || exit 0
 engine_tests
+harbor_tests
 headline "matrix of pytest and Python versions"
 bash scripts/matrix.sh

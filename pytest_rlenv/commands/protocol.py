@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import NoReturn, Protocol
+from collections.abc import Callable
+from typing import NoReturn, Protocol, TypeVar
+
+T = TypeVar("T")
 
 OK, FAILED, USAGE = 0, 1, 4
 """Exit codes. A usage error is 4, as it is pytest's."""
@@ -33,3 +36,15 @@ class Parser(argparse.ArgumentParser):
         """Say what is wrong with the command line, and end."""
         self.print_usage(sys.stderr)
         self.exit(USAGE, f"{self.prog}: error: {message}\n")
+
+
+def readable(parse: Callable[[str], T]) -> Callable[[str], T]:
+    """Have argparse show the words of a ValueError instead of its own."""
+
+    def checked(text: str) -> T:
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return checked

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
-from typing import TypeVar
 
 from pytest_rlenv.amounts import parse_duration, show_size
-from pytest_rlenv.commands.protocol import FAILED, OK
+from pytest_rlenv.commands.protocol import FAILED, OK, readable
 from pytest_rlenv.errors import EngineUnavailable
 from pytest_rlenv.identity import cache_root
 from pytest_rlenv.sandboxes.leftovers import BOX, CONTAINER, IMAGE, NETWORK, ROOTFS, VOLUME, Pruned
 
-T = TypeVar("T")
 _PLURALS = {
     IMAGE: "images",
     CONTAINER: "containers",
@@ -28,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--older-than",
         metavar="DURATION",
-        type=_readable(parse_duration),
+        type=readable(parse_duration),
         default=0.0,
         help="keep images that were used within this time, such as 12h or 7d (default: remove all that "
         "nothing uses now)",
@@ -103,15 +100,3 @@ def _kept(results: list[Pruned]) -> str:
 
 def _count(kind: str, count: int) -> str:
     return f"{count} {kind if count == 1 else _PLURALS[kind]}" if count else ""
-
-
-def _readable(parse: Callable[[str], T]) -> Callable[[str], T]:
-    """Have argparse show the words of a ValueError instead of its own."""
-
-    def checked(text: str) -> T:
-        try:
-            return parse(text)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
-
-    return checked

@@ -2,52 +2,87 @@
 
 from __future__ import annotations
 
-from pytest_rlenv.execution import Judged
-from pytest_rlenv.rollout import Rollout, reward_of
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pytest_rlenv.rollout import reward_of
+
+Record = Mapping[str, Any]
+
+DATADOG = "dd_tags[{}]"
+"""Datadog makes tags of properties that are named so."""
+
+_PLAIN = {
+    "rlenv.repo": "environment",
+    "rlenv.revision": "revision",
+    "rlenv.task": "task",
+    "rlenv.task_digest": "task_digest",
+    "rlenv.framework": "framework",
+    "rlenv.agent": "agent",
+    "rlenv.agent_version": "agent_version",
+    "rlenv.model": "model",
+    "rlenv.attempt": "attempt",
+    "rlenv.sandbox": "sandbox",
+    "rlenv.image": "image",
+    "rlenv.verifier": "verifier_level",
+    "rlenv.verifier_image": "verifier_image",
+    "rlenv.expected": "expected",
+    "rlenv.verdict": "verdict",
+    "rlenv.reward": "reward",
+}
 
 
-def properties(judged: Judged) -> list[tuple[str, str]]:
-    """Return the properties in a fixed order."""
-    rollout = judged.rollout
-    error = rollout.error
-    values: dict[str, object | None] = {
-        "rlenv.repo": rollout.environment,
-        "rlenv.revision": rollout.revision,
-        "rlenv.task": rollout.task,
-        "rlenv.task_digest": rollout.task_digest,
-        "rlenv.framework": rollout.framework,
-        "rlenv.agent": rollout.agent,
-        "rlenv.agent_version": rollout.agent_version,
-        "rlenv.model": rollout.model,
-        "rlenv.attempt": rollout.attempt,
-        "rlenv.sandbox": rollout.sandbox,
-        "rlenv.image": rollout.image,
-        "rlenv.verifier": rollout.verifier_level,
-        "rlenv.verifier_image": rollout.verifier_image,
-        "rlenv.expected": judged.expectation.describe(),
-        "rlenv.verdict": judged.verdict.outcome.value,
-        "rlenv.reward": rollout.reward,
-        "rlenv.error": error.type if error else None,
-        "rlenv.error_kind": error.kind.value if error else None,
-        "rlenv.error_stage": error.stage.value if error else None,
-        "rlenv.logs": rollout.logs,
-        "rlenv.seconds": rollout.seconds,
-    }
-    if error is None:
-        values |= {f"rlenv.reward.{key}": value for key, value in (rollout.rewards or {}).items()}
-    values |= {f"rlenv.seconds.{stage.value}": seconds for stage, seconds in rollout.stages.items()}
-    values |= {f"rlenv.usage.{key}": value for key, value in rollout.usage.items()}
-    if rollout.checks is not None:
-        values |= {"rlenv.checks.passed": rollout.checks.passed, "rlenv.checks.failed": rollout.checks.failed}
-    for step in rollout.steps:
-        values[f"rlenv.step.{step.name}"] = reward_of(step.rewards, rollout.reward_key)
-    values |= _notes(rollout)
-    return [(name, str(value)) for name, value in values.items() if value is not None]
+def properties(record: Record, *, datadog: bool = False) -> list[tuple[str, str]]:
+    """Return the properties in a fixed order.
+
+    Args:
+        record: a rollout's, as it is stored.
+        datadog: give each once more as a tag for Datadog.
+    """
+    found = [(name, str(value)) for name, value in _values(record) if value not in (None, "")]
+    if datadog:
+        found += [(DATADOG.format(name), value) for name, value in found]
+    return found
 
 
-def _notes(rollout: Rollout) -> dict[str, str]:
-    """Return notes by code; several of one code are one property, a line each."""
+def _values(record: Record) -> Iterator[tuple[str, Any]]:
+    error = record.get("error") or {}
+    yield from ((name, record.get(key)) for name, key in _PLAIN.items())
+    yield "rlenv.error", error.get("type")
+    yield "rlenv.error_kind", error.get("kind")
+    yield "rlenv.error_stage", error.get("stage")
+    yield from _tries(record)
+    yield "rlenv.quarantine", (record.get("quarantine") or {}).get("reason")
+    yield "rlenv.resumed_from", (record.get("resumed_from") or {}).get("run")
+    yield "rlenv.logs", record.get("logs")
+    yield "rlenv.trajectory", "\n".join(record.get("trajectories") or ())
+    yield "rlenv.seconds", record.get("seconds")
+    if not error:
+        yield from _under("rlenv.reward", record.get("rewards"))
+    yield from _under("rlenv.seconds", record.get("stages"))
+    yield from _under("rlenv.usage", record.get("usage"))
+    if checks := record.get("checks"):
+        yield from (("rlenv.checks.passed", checks["passed"]), ("rlenv.checks.failed", checks["failed"]))
+    for step in record.get("steps") or ():
+        yield f"rlenv.step.{step['name']}", reward_of(step.get("rewards"), record.get("reward_key"))
+    yield from _notes(record)
+
+
+def _tries(record: Record) -> Iterator[tuple[str, Any]]:
+    """Yield how often the rollout was tried again after an error, and after which ones."""
+    tries = record.get("tries") or ()
+    yield "rlenv.retries", len(tries)
+    errors = ", ".join(f"{each['error']['type']} [{each['error']['stage']}]" for each in tries)
+    yield "rlenv.retried_errors", errors
+
+
+def _under(name: str, values: Mapping[str, Any] | None) -> Iterator[tuple[str, Any]]:
+    yield from ((f"{name}.{key}", value) for key, value in (values or {}).items())
+
+
+def _notes(record: Record) -> Iterator[tuple[str, str]]:
+    """Yield notes by code; several of one code are one property, a line each."""
     texts: dict[str, list[str]] = {}
-    for note in rollout.notes:
-        texts.setdefault(f"rlenv.note.{note.code}", []).append(note.text)
-    return {name: "\n".join(lines) for name, lines in texts.items()}
+    for note in record.get("notes") or ():
+        texts.setdefault(f"rlenv.note.{note['code']}", []).append(note["text"])
+    yield from ((name, "\n".join(lines)) for name, lines in texts.items())

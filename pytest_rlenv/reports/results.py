@@ -12,9 +12,11 @@ from pytest_rlenv._version import __version__
 from pytest_rlenv.environments.model import Environment
 from pytest_rlenv.errors import SpecError
 from pytest_rlenv.identity import Identity
+from pytest_rlenv.reports.harbor_job import leave_trial
 from pytest_rlenv.rollout import SCHEMA_VERSION
 from pytest_rlenv.run import Run
 from pytest_rlenv.run_folder import SHARED, clear_earlier_run, machine
+from pytest_rlenv.secrets import SECRETS
 
 if TYPE_CHECKING:
     from filelock import FileLock
@@ -40,6 +42,7 @@ class ResultsFolder:
             "machine": machine(),
             "sandbox": None,
         }
+        self._goes_on = run.earlier is not None and run.earlier.is_continued
         self._started = False
         self._lock: FileLock | None = None
 
@@ -77,7 +80,7 @@ class ResultsFolder:
             SpecError: what is there is no run's of ours, or nothing can be written.
         """
         self._facts["sandbox"] = sandbox
-        clear_earlier_run(self.path, self._session)
+        clear_earlier_run(self.path, self._session, resumed=self._goes_on)
         try:
             self._start()
         except OSError as error:
@@ -102,7 +105,7 @@ class ResultsFolder:
         text = _text(self._session, record)
         with (self.path / "results.jsonl").open("a", encoding="utf-8") as file:
             file.write(text + "\n")
-        _leave(self.path, record, text)
+        _leave(self.path, record, self._session)
         if record["environment"] not in self._environments:  # one that a mark or a file named
             self._environments[record["environment"]] = {
                 "name": record["environment"],
@@ -119,7 +122,7 @@ class ResultsFolder:
             self._lock.release()
 
     def _write_facts(self) -> None:
-        facts = self._facts | {"environments": list(self._environments.values())}
+        facts = SECRETS.redact_json(self._facts | {"environments": list(self._environments.values())})
         partial = self.path / ".run.json.part"
         partial.write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         partial.replace(self.path / "run.json")
@@ -127,17 +130,17 @@ class ResultsFolder:
 
 def leave_result(identity: Identity, record: Mapping[str, Any]) -> None:
     """Leave the record of a rollout that no test reports in the rollout's own folder only."""
-    _leave(identity.run_dir, record, _text(identity.session, {**record, "outcome": None}))
+    _leave(identity.run_dir, {**record, "outcome": None}, identity.session)
 
 
 def _text(session: str, record: Mapping[str, Any]) -> str:
     return json.dumps({"run": session, **record}, ensure_ascii=False, allow_nan=False)
 
 
-def _leave(run_dir: Path, record: Mapping[str, Any], text: str) -> None:
+def _leave(run_dir: Path, record: Mapping[str, Any], session: str) -> None:
     folder = run_dir / str(record["logs"]) if record.get("logs") else None
     if folder is not None and folder.is_dir():
-        (folder / "result.json").write_text(text + "\n", encoding="utf-8")
+        leave_trial(folder, record, session)
 
 
 def _facts(environment: Environment) -> dict[str, Any]:

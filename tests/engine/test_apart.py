@@ -18,7 +18,7 @@ from support.rollouts import write_steps
 
 from pytest_rlenv.sandboxes.docker import DockerSandbox
 from pytest_rlenv.sandboxes.docker.client import shared_engine
-from pytest_rlenv.sandboxes.protocol import ImageSpec, SandboxContext
+from pytest_rlenv.sandboxes.model import ImageSpec, SandboxContext
 
 pytestmark = pytest.mark.docker
 
@@ -166,6 +166,17 @@ env = {WHERE = "judge"}
             and [note["code"] for note in record["notes"]] == ["collect-hook"]
         ),
     ),
+    "late-hook": Task(
+        config='[[verifier.collect]]\ncommand = "touch /began; sleep 60"\ntimeout_sec = 1\n',
+        files={
+            "solution/solve.sh": "(exec -a service sleep 600 &)",
+            "tests/test.sh": checked("[ -e /began ]", "grep -qs ^service /proc/[0-9]*/cmdline"),
+        },
+        holds=lambda record: (
+            [note["text"] for note in record["notes"]]
+            == ["collect hook `touch /began; sleep 60` did not end within 1.0 s"]
+        ),
+    ),
     "prebuilt": Task(
         config='[verifier.environment]\ndocker_image = "PREBUILT"\n',
         files={"solution/solve.sh": "echo yes >/logs/artifacts/answer"},
@@ -241,6 +252,13 @@ FRESH: dict[str, Task] = {
             ),
         },
         holds=lambda record: record["verifier_level"] == "fresh",
+    ),
+    "mounted-below": Task(
+        files={
+            "environment/Dockerfile": f"{USERS}RUN mkdir data; touch data/old\nVOLUME /app/data\n",
+            "solution/solve.sh": "rm data/old; touch data/new",
+            "tests/test.sh": checked('[ "$(ls data)" = new ]'),
+        },
     ),
     "system-as-it-was": Task(
         files={
@@ -339,7 +357,10 @@ def test_what_a_run_leaves(records: Callable[[str], dict[str, dict[str, Any]]]) 
     logs = record["run"] / record["logs"]
     here = {path.relative_to(logs).as_posix() for path in logs.rglob("*") if path.is_file()}
     assert here == {
+        "rlenv.json",
+        "config.json",
         "result.json",
+        "instruction.md",
         "agent/oracle.txt",
         "artifacts/manifest.json",
         "artifacts/app/one.txt",
@@ -358,7 +379,7 @@ def test_what_a_run_leaves(records: Callable[[str], dict[str, dict[str, Any]]]) 
     ]
     steps = records("shared")["steps"]
     logs = steps["run"] / steps["logs"]
-    assert {path.name for path in logs.iterdir()} == {"result.json", "steps"}
+    assert {path.name for path in logs.iterdir()} == {"rlenv.json", "config.json", "result.json", "steps"}
     assert (logs / "steps/one/agent/l").exists()
     assert not (logs / "steps/two/agent/l").exists()
     assert (logs / "steps/two/setup-stdout.txt").exists()

@@ -26,7 +26,7 @@ from pytest_rlenv.errors import EngineUnavailable
 from pytest_rlenv.sandboxes.docker.client import shared_engine
 from pytest_rlenv.sandboxes.docker.sandbox import DockerSandbox
 from pytest_rlenv.sandboxes.loading import DOCKER, LOCAL, LOCAL_HOST, create
-from pytest_rlenv.sandboxes.protocol import ImageSpec, SandboxContext
+from pytest_rlenv.sandboxes.model import ImageSpec, SandboxContext
 
 TESTS = Path(__file__).parents[1]
 SETS = {

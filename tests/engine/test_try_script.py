@@ -13,7 +13,7 @@ from support.no_engine import hide_engine
 
 from pytest_rlenv.errors import EngineUnavailable
 from pytest_rlenv.sandboxes.local import LocalSandbox
-from pytest_rlenv.sandboxes.protocol import SandboxContext
+from pytest_rlenv.sandboxes.model import SandboxContext
 
 ROOT = Path(__file__).parents[2]
 

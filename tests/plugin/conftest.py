@@ -10,6 +10,12 @@ from support.project import Project
 
 import pytest_rlenv.environments.resolve
 import pytest_rlenv.frameworks.harbor.framework
+import pytest_rlenv.reports.comparison.junit_file
+import pytest_rlenv.reports.comparison.text
+import pytest_rlenv.reports.ctrf
+import pytest_rlenv.reports.markdown
+import pytest_rlenv.reports.publishing
+import pytest_rlenv.reports.watching
 import pytest_rlenv.rlenv_file
 import pytest_rlenv.run  # noqa: F401 - likewise
 
@@ -21,7 +27,8 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Proje
     monkeypatch.setenv("PYTHONPATH", f"{TESTS}:{pytester.path}")
     monkeypatch.setenv("RLENV_CACHE", str(pytester.path / "cache"))
     monkeypatch.setenv("SCRIPTED_DIR", str(pytester.path / "scripted"))
-    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    for name in ("PYTEST_ADDOPTS", "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE"):
+        monkeypatch.delenv(name, raising=False)
     pytester.makeini("[pytest]\n")
     pytester.syspathinsert()
     return Project(pytester)

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from pytest_rlenv.agents.protocol import Agent, AgentOutcome, AgentStopped, AgentTimedOut
 from pytest_rlenv.errors import AgentFailed, Unsupported
-from pytest_rlenv.sandboxes.protocol import Entry
+from pytest_rlenv.sandboxes.model import Entry
 
 
 def solve(context):

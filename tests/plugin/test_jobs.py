@@ -99,7 +99,7 @@ def test_rollouts_run_at_once(project: Project) -> None:
     for record in project.records():
         assert record["worker"] == "main"
         folder = project.run_dir / record["logs"]
-        assert json.loads((folder / "result.json").read_text()) == record
+        assert json.loads((folder / "rlenv.json").read_text()) == record
 
 
 def test_no_more_than_asked_for(project: Project) -> None:

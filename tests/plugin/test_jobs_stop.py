@@ -42,7 +42,7 @@ def test_the_first_failure_stops_all(project: Project, option: str) -> None:
     assert begun(project) <= 3  # its own mark, b's, and one that began as it ended
     assert boxes(project) == []
     assert [record["task"] for record in project.records()] == ["a"]
-    assert len(list(project.run_dir.glob("rollouts/*/result.json"))) == 1
+    assert len(list(project.run_dir.glob("rollouts/*/rlenv.json"))) == 1
 
 
 def test_a_rollout_that_ended_unreported_keeps_its_result(project: Project) -> None:
@@ -69,7 +69,7 @@ def test_a_rollout_that_ended_unreported_keeps_its_result(project: Project) -> N
     result = project.demo("--rlenv-jobs=2", "-x")
     assert outcomes(result) == {"failed": 1}
     assert [record["task"] for record in project.records()] == ["a"]
-    (left,) = project.run_dir.glob("rollouts/b__*/result.json")
+    (left,) = project.run_dir.glob("rollouts/b__*/rlenv.json")
     stored = json.loads(left.read_text())
     assert (stored["verdict"], stored["reward"], stored["outcome"]) == ("passed", 1.0, None)
 

@@ -50,7 +50,7 @@ def test_a_verdict_is_the_same_everywhere(
     assert record["reward"] == (None if reward is None else float(reward))
     assert (record["error"] is not None) == (verdict == "error")
     folder = project.run_dir / record["logs"]
-    assert json.loads((folder / "result.json").read_text()) == record
+    assert json.loads((folder / "rlenv.json").read_text()) == record
 
 
 def test_the_record_says_what_ran(project: Project) -> None:
@@ -193,7 +193,7 @@ def test_an_output_folder_holds_one_run_only(project: Project) -> None:
     project.demo("--rlenv-output", "out", "--rlenv-task", "a")
     lines = (project.path / "out" / "results.jsonl").read_text().splitlines()
     assert [json.loads(line)["task"] for line in lines] == ["a"]
-    assert len(list((project.path / "out" / "rollouts").iterdir())) == 1
+    assert len([path for path in (project.path / "out" / "rollouts").iterdir() if path.is_dir()]) == 1
     assert (project.path / "out" / "mine.txt").read_text() == "keep"
 
 

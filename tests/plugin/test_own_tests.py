@@ -122,7 +122,7 @@ def test_a_rollout_without_a_task_says_what_to_write(project: Project) -> None:
 
 AGENT = """
 from pytest_rlenv.agents.protocol import Agent, AgentOutcome, AgentStopped
-from pytest_rlenv.sandboxes.protocol import Entry
+from pytest_rlenv.sandboxes.model import Entry
 
 
 class Solver(Agent):

@@ -93,4 +93,8 @@ def test_extra_instructions(project: Project, tmp_path: Path) -> None:
     )
     given = ["--rlenv-extra-instruction=@words.md", "--rlenv-extra-instruction=Be brief, please."]
     assert project.demo("--agent=told:Told", *given).ret == 0
+    (project.path / "around.md").write_text("{{ instruction }}")
+    assert project.demo("--agent=told:Told", *given, "--rlenv-prompt-template=around.md").ret == 0
+    (project.path / "around.md").write_text("{{ instruction }}!")
+    assert project.demo("--agent=told:Told", *given, "--rlenv-prompt-template=around.md").ret == 1
     assert project.demo("--rlenv-extra-instruction=@nowhere").ret == pytest.ExitCode.USAGE_ERROR

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from pytest_rlenv.errors import BoxUnfit
-from pytest_rlenv.sandboxes.protocol import Box, Completed
+from pytest_rlenv.sandboxes.model import Completed
+from pytest_rlenv.sandboxes.protocol import Box
 
 HANG_GUARD = 60.0
 """Seconds that nothing takes, unless it hangs."""

@@ -12,10 +12,11 @@ from ipaddress import ip_address
 
 import pytest
 
+from pytest_rlenv.sandboxes.model import ALLOWLIST
 from pytest_rlenv.sandboxes.network.gate import Gate
 from pytest_rlenv.sandboxes.network.hosts import Address
 from pytest_rlenv.sandboxes.network.policy import Policy
-from pytest_rlenv.sandboxes.protocol import ALLOWLIST, Box
+from pytest_rlenv.sandboxes.protocol import Box
 
 LIMIT = 10.0
 """Seconds after which a test that waits for bytes has failed."""

@@ -19,7 +19,7 @@ from pathlib import Path
 from support.scripted import ScriptedSandbox
 
 from pytest_rlenv.errors import DiskFull
-from pytest_rlenv.sandboxes.protocol import ImageRef, ImageSpec
+from pytest_rlenv.sandboxes.model import ImageRef, ImageSpec
 
 DIRECTIVE = re.compile(r"^# image: (?P<name>[\w-]+)(?:=(?P<value>.*))?$", re.MULTILINE)
 

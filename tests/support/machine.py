@@ -11,7 +11,7 @@ from pathlib import Path
 from support.scripted import ScriptedSandbox
 
 from pytest_rlenv.errors import EngineUnavailable
-from pytest_rlenv.sandboxes.protocol import SandboxContext
+from pytest_rlenv.sandboxes.model import SandboxContext
 
 
 class _Asked(ScriptedSandbox):

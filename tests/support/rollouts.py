@@ -15,7 +15,7 @@ from pytest_rlenv.frameworks.context import RolloutContext
 from pytest_rlenv.frameworks.harbor.lifecycle import HarborRollout
 from pytest_rlenv.frameworks.harbor.task import load_task
 from pytest_rlenv.rollout import Rollout, StageClock
-from pytest_rlenv.sandboxes.protocol import Entry, SandboxContext
+from pytest_rlenv.sandboxes.model import Entry, SandboxContext
 
 
 @dataclass

@@ -30,7 +30,8 @@ from pytest_rlenv.sandboxes.local import LocalBox, LocalSandbox
 from pytest_rlenv.sandboxes.local.bwrap import is_privileged
 from pytest_rlenv.sandboxes.local.imageconfig import DEFAULT_PATH, HealthCheck, ImageConfig
 from pytest_rlenv.sandboxes.local.rootfs import RootfsCache
-from pytest_rlenv.sandboxes.protocol import Box, ImageRef, ImageSpec, Sandbox, SandboxContext
+from pytest_rlenv.sandboxes.model import ImageRef, ImageSpec, SandboxContext
+from pytest_rlenv.sandboxes.protocol import Box, Sandbox
 
 DOCKER, LOCAL_IMAGE, LOCAL_HOST = "docker", "local-image", "local-host"
 KINDS = (pytest.param(DOCKER, marks=pytest.mark.docker), LOCAL_IMAGE, LOCAL_HOST)

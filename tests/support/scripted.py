@@ -7,6 +7,8 @@
     # scripted: reward-unless=/app/x   (0 if the file is there, else 1)
     # scripted: denied=host:443        (be refused by the box's allowlist)
     # scripted: print=text  exit=3  sleep=0.5  hang  kill-worker  count=/tmp/file
+    # scripted: bad-once=/tmp/file     (reward 0 for the first that comes here, 1 for the others)
+    # scripted: dies=/tmp/file 2       (the box dies under the first 2 that come here)
     # scripted: meet=/tmp/file 2       (wait until 2 scripts have come here)
     # scripted: peak=/tmp/file         (note how many boxes are up)
 
@@ -28,7 +30,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pytest_rlenv.errors import BuildFailed, SandboxFailed
-from pytest_rlenv.sandboxes.protocol import (
+from pytest_rlenv.sandboxes.model import (
     DEFAULT_OUTPUT_CAP,
     NO_NETWORK,
     PUBLIC,
@@ -75,7 +77,10 @@ class ScriptedBox:
     def put(self, entries: Iterable[Entry], dest: str = "/") -> None:
         for entry in entries:
             name = f"/{dest}/{entry.path}".rstrip("/")
-            self.files["/" + "/".join(part for part in name.split("/") if part)] = entry
+            place = "/" + "/".join(part for part in name.split("/") if part)
+            if not entry.is_dir:  # a file takes the place of a folder and of all in it
+                self.files = {p: e for p, e in self.files.items() if not p.startswith(f"{place}/")}
+            self.files[place] = entry
 
     def run(
         self,
@@ -211,6 +216,11 @@ class ScriptedBox:
                 self.files["/logs/verifier/reward.json"] = Entry("reward.json", value.encode())
             elif name == "reward-if":
                 self._write_reward("1" if value in self.files else "0")
+            elif name == "bad-once":
+                self._write_reward("1" if Path(value).exists() else "0")
+                Path(value).touch()
+            elif name == "dies":
+                self._die(*value.split())
             elif name == "print":
                 output += value + "\n"
             elif name == "denied":
@@ -251,6 +261,12 @@ class ScriptedBox:
             self._pause(0.01)
             if time.monotonic() > give_up:
                 raise SandboxFailed(f"fewer than {number} have come to {place}")
+
+    def _die(self, place: str, times: str = "1") -> None:
+        _append(Path(place), "x")
+        if len(Path(place).read_text().splitlines()) <= int(times):
+            self.stop()
+            raise SandboxFailed("the box died, as it was told")
 
     def _write_reward(self, value: str) -> None:
         self.files["/logs/verifier/reward.txt"] = Entry("reward.txt", value.encode())

@@ -107,6 +107,68 @@ def test_what_is_no_expectation_is_refused(text: str) -> None:
         Expectation.parse(text, source="here")
 
 
+@pytest.mark.parametrize(
+    ("text", "bounds", "key", "described"),
+    [
+        ("0.4 <= reward <= 0.6", [(">=", 0.4), ("<=", 0.6)], None, "0.4 <= reward <= 0.6"),
+        ("0.6 >= reward >= 0.4", [(">=", 0.4), ("<=", 0.6)], None, "0.4 <= reward <= 0.6"),
+        ("0<accuracy<1", [(">", 0.0), ("<", 1.0)], "accuracy", "0.0 < accuracy < 1.0"),
+        (" -1 < pass rate <= 1e0 ", [(">", -1.0), ("<=", 1.0)], "pass rate", "-1.0 < pass rate <= 1.0"),
+        ("0.5 <= reward <= 0.5", [(">=", 0.5), ("<=", 0.5)], None, "0.5 <= reward <= 0.5"),
+    ],
+)
+def test_two_bounds_are_read(
+    text: str, bounds: list[tuple[str, float]], key: str | None, described: str
+) -> None:
+    found = Expectation.parse(text, source="here")
+    assert (list(found.bounds), found.key) == (bounds, key)
+    assert found.describe() == described
+    assert Expectation.parse(described, source="here") == found
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("0.4 <= <= 0.6", "is not an expectation"),
+        ("0.4 <= reward", "is not an expectation"),
+        ("0.4 <= reward >= 0.6", "is not an expectation"),
+        ("0.4 == reward <= 0.6", "is not an expectation"),
+        ("low <= reward <= 0.6", "is not an expectation"),
+        ("0.4 <= reward <= inf", "is not an expectation"),
+        ("0.4 <= reward <= 0.6 <= 1", "is not an expectation"),
+        ("0.6 <= reward <= 0.4", "no reward can meet"),
+        ("0.5 < reward <= 0.5", "no reward can meet"),
+    ],
+)
+def test_two_bounds_of_another_form_are_refused(text: str, words: str) -> None:
+    with pytest.raises(SpecError, match=words):
+        Expectation.parse(text, source="here")
+
+
+@pytest.mark.parametrize(
+    ("text", "reward", "message"),
+    [
+        ("0.4 <= reward <= 0.6", 0.4, ""),
+        ("0.4 <= reward <= 0.6", 0.6, ""),
+        ("0.4 < reward < 0.6", 0.4, "reward 0.4 <= 0.4 (expected 0.4 < reward < 0.6 by here)"),
+        ("0.4 <= reward <= 0.6", 0.39, "reward 0.39 < 0.4 (expected 0.4 <= reward <= 0.6 by here)"),
+        ("0.4 <= reward <= 0.6", 0.7, "reward 0.7 > 0.6 (expected 0.4 <= reward <= 0.6 by here)"),
+        ("0.4 < reward < 0.6", 0.6, "reward 0.6 >= 0.6 (expected 0.4 < reward < 0.6 by here)"),
+    ],
+)
+def test_a_reward_is_judged_by_both_bounds(text: str, reward: float, message: str) -> None:
+    verdict = judge(rollout(rewards={"reward": reward}), Expectation.parse(text, source="here"))
+    assert verdict.message == message
+    assert verdict.outcome is (Outcome.FAILED if message else Outcome.PASSED)
+
+
+@pytest.mark.parametrize(("agent", "who"), [("nop", "doing nothing scores: nop got "), ("oracle", "")])
+def test_above_the_upper_bound_is_doing_nothing_that_scores(agent: str, who: str) -> None:
+    expected = Expectation.parse("0.1 <= reward <= 0.6", source="here")
+    assert judge(rollout(agent, rewards={"reward": 1.0}), expected).message.startswith(f"{who}reward 1.0 >")
+    assert judge(rollout(agent, rewards={"reward": 0.0}), expected).message.startswith("reward 0.0 < 0.1")
+
+
 @given(st.text())
 def test_any_text_is_an_expectation_or_refused(text: str) -> None:
     try:
