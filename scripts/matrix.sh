@@ -7,6 +7,7 @@
 # takes its place.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+. scripts/find_python.sh
 
 legs=( # name, Python (- is that of .venv), pytest, which tests; the oldest and the newest of both go together
     "pytest-8.2.2  3.10  ==8.2.2  all"
@@ -28,15 +29,11 @@ wanted() {
 }
 
 # Prints the interpreter of a version such as 3.13, or that of .venv.
-find_python() {
-    local version=$1 python
-    if [[ $version != - ]]; then
-        for python in "python$version" "${PYENV_ROOT:-$HOME/.pyenv}/versions/$version".*/bin/python; do
-            # A shim of pyenv is on the PATH also where it leads nowhere.
-            "$python" -c '' >/dev/null 2>&1 && echo "$python" && return
-        done
+python_of_leg() {
+    local version=$1
+    if [[ $version == - ]] || ! PYTHON='' find_python "sys.version_info[:2] == (${version/./, })"; then
+        echo .venv/bin/python
     fi
-    echo .venv/bin/python
 }
 
 install() {
@@ -65,7 +62,7 @@ ran=0
 for leg in "${legs[@]}"; do
     read -r name version requirement which <<<"$leg"
     wanted "$name" "$@" || continue
-    install "$name" "$(find_python "$version")" "$requirement"
+    install "$name" "$(python_of_leg "$version")" "$requirement"
     echo "--- $name: $(versions ".matrix/$name/bin/python")"
     report=()
     if [[ -n ${REPORTS:-} ]]; then report=(--junitxml "$REPORTS/$name.xml"); fi # scripts/test.sh counts them

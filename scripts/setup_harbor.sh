@@ -7,6 +7,7 @@
 # PYTHON=/path/to/python3 chooses the interpreter. Nothing outside that folder is changed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+. scripts/find_python.sh
 
 version=${1:-0.26.0}
 folder=$PWD/.matrix/harbor-$version
@@ -14,23 +15,11 @@ stamp=$folder/setup-stamp
 
 say() { printf 'setup_harbor: %s\n' "$*" >&2; }
 
-new_enough() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 12))' >/dev/null 2>&1; }
-
-find_python() {
-    local python
-    for python in ${PYTHON:+"$PYTHON"} python3.13 python3.12 python3.14 python3 \
-        "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.1[2-9].*/bin/python; do
-        if new_enough "$python"; then
-            echo "$python"
-            return
-        fi
-    done
-    say "Harbor needs Python 3.12 or later, and there is none here"
-    return 1
-}
-
 if [[ ! -f $stamp ]]; then
-    python=$(find_python)
+    python=$(find_python 'sys.version_info >= (3, 12)' ensurepip venv) || {
+        say "Harbor needs Python 3.12 or later with venv, and there is none${PYTHON:+ at PYTHON=$PYTHON}"
+        exit 1
+    }
     say "installing Harbor $version with $python"
     "$python" -m venv --clear "$folder"
     # The Compose wheel carries the plugin as a program of its own; Debian 12 has no package of version 2.

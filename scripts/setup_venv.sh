@@ -14,32 +14,8 @@ stamp=$venv/setup-stamp # what was installed: the checkout and pyproject.toml, t
 
 say() { printf 'setup_venv: %s\n' "$*" >&2; }
 
-new_enough() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 10))' </dev/null >/dev/null 2>&1; }
-can_make_venvs() { "$1" -c 'import ensurepip, venv' </dev/null >/dev/null 2>&1; }
-
-candidates() {
-    if [[ -n ${PYTHON:-} ]]; then
-        echo "$PYTHON"
-        return
-    fi
-    local minor
-    echo python3
-    for minor in 14 13 12 11 10; do echo "python3.$minor"; done
-    find "${PYENV_ROOT:-$HOME/.pyenv}/versions" -maxdepth 3 -path '*/bin/python3' 2>/dev/null | sort -rV
-    echo /usr/bin/python3
-}
-
-# Prints the first candidate that is new enough and can make virtual environments.
-find_python() {
-    local python
-    while read -r python; do
-        if new_enough "$python" && can_make_venvs "$python"; then
-            echo "$python"
-            return
-        fi
-    done < <(candidates)
-    return 1
-}
+. scripts/find_python.sh
+new_enough='sys.version_info >= (3, 10)'
 
 # Debian's own Python comes without what makes virtual environments.
 install_python() {
@@ -66,11 +42,16 @@ no_python() {
 }
 
 # A virtual environment knows its own place by absolute paths, so a moved checkout needs a new one.
-venv_works() { [[ -f $venv/pyvenv.cfg ]] && new_enough "$venv/bin/python" && "$venv/bin/pip" --version >/dev/null 2>&1; }
+venv_works() {
+    [[ -f $venv/pyvenv.cfg ]] && is_python "$venv/bin/python" "$new_enough" && "$venv/bin/pip" --version >/dev/null 2>&1
+}
+
+# Prints a Python that can make virtual environments, as Debian's cannot without a package of its own.
+a_python() { find_python "$new_enough" ensurepip venv; }
 
 make_venv() {
     local python
-    python=$(find_python) || { install_python && python=$(find_python); } || no_python
+    python=$(a_python) || { install_python && python=$(a_python); } || no_python
     say "making $venv with $("$python" --version) ($python)"
     "$python" -m venv --clear "$venv"
 }

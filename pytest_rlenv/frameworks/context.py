@@ -28,6 +28,7 @@ class RolloutContext:
             left: ``shared``, ``quiesce`` or ``fresh``.
         build: build images from their Dockerfiles, also where the task names prebuilt ones.
         extra_instructions: texts for the agent after the task's own.
+        prompt_template: the words around these, as :mod:`pytest_rlenv.prompt_template` fills them in.
     """
 
     agent: Agent
@@ -41,3 +42,4 @@ class RolloutContext:
     verifier_level: str = "shared"
     build: bool = False
     extra_instructions: tuple[str, ...] = ()
+    prompt_template: str | None = None

@@ -26,6 +26,13 @@ class Row:
 
 
 UNEXPLAINED = "NOT EXPLAINED"
+_FLOAT_BITS = 1023
+
+
+def _judged(theirs: Outcome, ours: Outcome) -> bool:
+    """True if both have a reward and nothing else, so that the verifiers saw something else."""
+    return bool(theirs.rewards) and bool(ours.rewards) and not theirs.error and not ours.error
+
 
 Rule = tuple[str, Callable[[Outcome, Outcome], bool]]
 
@@ -55,7 +62,7 @@ RULES: tuple[Rule, ...] = (
         ),
     ),
     (
-        "a timed-out agent is killed; Harbor's goes on and may still earn its reward",
+        "a timed-out agent is killed; Harbor's goes on beside the verifier",
         lambda theirs, ours: theirs.error == "AgentTimeoutError" and "agent-timeout" in ours.notes,
     ),
     (
@@ -73,6 +80,10 @@ RULES: tuple[Rule, ...] = (
         lambda theirs, ours: theirs.rewards == ours.rewards and "reward_key" in ours.message,
     ),
     (
+        "a step's setup.sh that fails is an error; Harbor takes the mean of the steps before",
+        lambda theirs, ours: ours.error == "StepSetupFailed" and theirs.steps == ours.steps,
+    ),
+    (
         "a step without a reward is an error that names it; Harbor takes the mean of the others",
         lambda theirs, ours: (
             None in theirs.steps.values() and theirs.steps == ours.steps and ours.message.startswith("step ")
@@ -81,6 +92,34 @@ RULES: tuple[Rule, ...] = (
     (
         "of several rewards none is called reward, so one has to be chosen; Harbor judges nothing",
         lambda theirs, ours: theirs.rewards == ours.rewards and ours.message.startswith("several rewards"),
+    ),
+    (
+        "a reward outside the range that the task declares for us, in [metadata.rlenv], is an error",
+        lambda theirs, ours: theirs.rewards == ours.rewards and ours.error == "RewardContractBroken",
+    ),
+    (
+        "a whole number that no float can hold is an error; Harbor takes it, and ends on it later",
+        lambda theirs, ours: (
+            bool(theirs.rewards) and ours.error == "RewardInvalid" and "too large" in ours.message
+        ),
+    ),
+    (
+        "a key given twice in reward.json is an error; Harbor takes the last",
+        lambda theirs, ours: (
+            bool(theirs.rewards) and ours.error == "RewardInvalid" and "twice" in ours.message
+        ),
+    ),
+    (
+        "of two artifacts at one place the first counts; Harbor gives its content to the verifier as both",
+        lambda theirs, ours: _judged(theirs, ours) and "it is left out" in ours.notes.get("task-warning", ""),
+    ),
+    (
+        "an artifact that is a link is what it leads to; Harbor's is the link, alone in the copy",
+        lambda theirs, ours: _judged(theirs, ours) and "artifact-link" in ours.notes,
+    ),
+    (
+        "the first process of a box may be asked to end (TERM), which ends the box; Harbor's takes no notice",
+        lambda theirs, ours: ours.error == "SandboxFailed" and "PID 1 ended with exit code 0" in ours.message,
     ),
     (
         "a link is not followed to a reward",
@@ -92,8 +131,9 @@ RULES: tuple[Rule, ...] = (
 
 def compare(task: str, agent: str, theirs: Outcome, ours: Outcome) -> Row:
     """Return the row of one task."""
-    equal = _equal(theirs, ours)
-    reason = "" if equal else next((text for text, holds in RULES if holds(theirs, ours)), UNEXPLAINED)
+    equal = not ours.fault and _equal(theirs, ours)
+    rules = () if ours.fault else RULES
+    reason = "" if equal else next((text for text, holds in rules if holds(theirs, ours)), UNEXPLAINED)
     return Row(task, agent, _words(theirs), _words(ours), equal, reason)
 
 
@@ -111,7 +151,7 @@ def _words(outcome: Outcome) -> str:
     if outcome.skipped:
         parts.append("skipped")
     if outcome.rewards is not None:
-        parts.append(", ".join(f"{key} {value:g}" for key, value in outcome.rewards.items()) or "{}")
+        parts.append(", ".join(f"{key} {_number(value)}" for key, value in outcome.rewards.items()) or "{}")
     if outcome.steps:
         found = (f"{name} {_reward(rewards)}" for name, rewards in outcome.steps.items())
         parts.append(f"steps: {', '.join(found)}")
@@ -123,4 +163,9 @@ def _words(outcome: Outcome) -> str:
 
 
 def _reward(rewards: dict[str, float] | None) -> str:
-    return "none" if rewards is None else "/".join(f"{value:g}" for value in rewards.values())
+    return "none" if rewards is None else "/".join(map(_number, rewards.values()))
+
+
+def _number(value: float) -> str:
+    """Return a reward in short; Harbor also takes whole numbers that no float can hold."""
+    return "a huge number" if isinstance(value, int) and value.bit_length() > _FLOAT_BITS else f"{value:g}"

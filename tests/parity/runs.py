@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from pytest_rlenv import errors
 
 ROOT = Path(__file__).parent.parent.parent
 LIMIT = 900.0
@@ -27,7 +30,8 @@ class Outcome:
         error: class of the exception or error, empty for none.
         message: its first line, or the reason of a skip.
         skipped: True if it was not run on purpose.
-        notes: codes of what was noted beside the reward.
+        notes: what was noted beside the reward, by the note's code.
+        fault: True for an error of ours that is none of those that we tell people of: no outcome, but a bug.
     """
 
     rewards: dict[str, float] | None = None
@@ -35,7 +39,8 @@ class Outcome:
     error: str = ""
     message: str = ""
     skipped: bool = False
-    notes: tuple[str, ...] = ()
+    notes: Mapping[str, str] = field(default_factory=dict)
+    fault: bool = False
 
 
 def run_harbor(tasks: Sequence[Path], agent: str, trials: Path, at_once: int) -> dict[str, Outcome]:
@@ -43,14 +48,23 @@ def run_harbor(tasks: Sequence[Path], agent: str, trials: Path, at_once: int) ->
     setup = subprocess.run(["bash", "scripts/setup_harbor.sh"], cwd=ROOT, stdout=subprocess.PIPE, check=True)
     harbor = Path(setup.stdout.decode().strip())
     with ThreadPoolExecutor(at_once) as pool:
-        found = pool.map(lambda task: _run_one(harbor, task, agent, trials / task.name), tasks)
+        found = pool.map(lambda task: run_one(harbor, task, agent, trials / task.name), tasks)
     return {task.name: outcome for task, outcome in zip(tasks, found, strict=True)}
 
 
-def _run_one(harbor: Path, task: Path, agent: str, jobs: Path) -> Outcome:
+def run_one(harbor: Path, task: Path, agent: str, jobs: Path) -> Outcome:
+    """Run one task in Harbor, or read what an earlier run has kept.
+
+    Args:
+        harbor: the folder in which Harbor is installed.
+        task: the task's folder.
+        agent: ``oracle`` or ``nop``.
+        jobs: where Harbor's files go; its output comes last, so a run that was cut off is done again.
+    """
     output = jobs / "output.txt"
     if output.exists():
-        return _outcome_of(jobs, output.read_text(encoding="utf-8"))
+        return harbor_outcome(jobs, output.read_text(encoding="utf-8"))
+    shutil.rmtree(jobs, ignore_errors=True)
     command = [str(harbor / "bin/harbor"), "run", "--path", str(task.resolve()), "--agent", agent]
     command += ["--jobs-dir", str(jobs), "-n", "1", "--quiet", "--yes"]
     env = os.environ | {
@@ -72,19 +86,20 @@ def _run_one(harbor: Path, task: Path, agent: str, jobs: Path) -> Outcome:
         return Outcome(error="Timeout", message=f"Harbor did not end within {LIMIT:.0f} s")
     jobs.mkdir(parents=True, exist_ok=True)
     output.write_text(done.stdout + done.stderr, encoding="utf-8")
-    return _outcome_of(jobs, output.read_text(encoding="utf-8"))
+    return harbor_outcome(jobs, done.stdout + done.stderr)
 
 
-def _outcome_of(jobs: Path, output: str) -> Outcome:
+def harbor_outcome(jobs: Path, output: str) -> Outcome:
+    """Return what became of a task from the files that Harbor wrote, else from what it printed."""
     files = list(jobs.glob("*/*/result.json"))
     if not files:
         lines = [line.strip(" │") for line in output.splitlines() if line.strip(" │╭╰╮╯─")]
         named = [line for line in lines if re.match(r"\w+(Error|Exception): ", line)]
         return Outcome(error="NoTrial", message=(named or lines or ["it printed nothing"])[-1])
-    return _harbor_outcome(json.loads(files[0].read_text(encoding="utf-8")))
+    return _of_result(json.loads(files[0].read_text(encoding="utf-8")))
 
 
-def _harbor_outcome(result: dict[str, object]) -> Outcome:
+def _of_result(result: dict[str, object]) -> Outcome:
     exception = result.get("exception_info") or {}
     assert isinstance(exception, dict)
     steps = result.get("step_results") or []
@@ -115,10 +130,11 @@ def run_ours(
     if not (output / "results.jsonl").exists():
         raise SystemExit(f"our run ended with {done.returncode}:\n{done.stdout}{done.stderr}")
     records = [json.loads(line) for line in (output / "results.jsonl").read_text().splitlines()]
-    return {record["task"]: _our_outcome(record) for record in records}
+    return {record["task"]: our_outcome(record) for record in records}
 
 
-def _our_outcome(record: dict[str, object]) -> Outcome:
+def our_outcome(record: dict[str, object]) -> Outcome:
+    """Return what became of a task from its record."""
     error = record.get("error") or {}
     assert isinstance(error, dict)
     notes = record.get("notes") or []
@@ -127,11 +143,13 @@ def _our_outcome(record: dict[str, object]) -> Outcome:
     assert isinstance(steps, list)
     rewards = record.get("rewards")
     assert rewards is None or isinstance(rewards, dict)
+    kind = str(error.get("type") or "")
     return Outcome(
         rewards=rewards,
         steps={str(step["name"]): step.get("rewards") for step in steps},
-        error=str(error.get("type") or ""),
+        error=kind,
         message=str(error.get("message") or record.get("skip_reason") or ""),
         skipped=record.get("verdict") == "skipped",
-        notes=tuple(str(note["code"]) for note in notes if isinstance(note, dict)),
+        notes={str(note["code"]): str(note["text"]) for note in notes if isinstance(note, dict)},
+        fault=bool(kind) and not hasattr(errors, kind),
     )

@@ -199,7 +199,7 @@ class Session:
             self._agent_box = None
 
     def _early_solution(self) -> list[Entry]:
-        """Return the solution where nothing can see it before the agent runs, so that it may be there at once.
+        """Return the solution, if nothing can see it before the agent runs: then it may be there at once.
 
         It spares the engine a transfer into a running box, a tenth of a short rollout's time.
         """

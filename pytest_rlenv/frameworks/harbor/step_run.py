@@ -32,6 +32,7 @@ from pytest_rlenv.frameworks.harbor.steps import SETUP_SCRIPT, Step
 from pytest_rlenv.frameworks.harbor.verification import Verification
 from pytest_rlenv.frameworks.harbor.verifier import TESTS_DIR, VERIFIER_DIR
 from pytest_rlenv.frameworks.harbor.workdir import workdir_of
+from pytest_rlenv.prompt_template import fill_template
 from pytest_rlenv.rollout import StepRecord
 from pytest_rlenv.sandboxes.model import Entry
 from pytest_rlenv.sandboxes.protocol import Box
@@ -179,8 +180,10 @@ class StepRun:
         session, step, agent = self._session, self._step, self._session.context.agent
         deadline = None if limit is None else time.monotonic() + limit
         tools = agent.uses_task_tools
+        instruction = "\n\n".join([step.instruction, *session.context.extra_instructions])
+        template = session.context.prompt_template
         return AgentContext(
-            instruction="\n\n".join([step.instruction, *session.context.extra_instructions]),
+            instruction=fill_template(template, instruction) if template else instruction,
             box=AgentBox(session.agent_box, user=user, env={}, cwd=None, deadline=deadline),
             logs=self._logs,
             solution=step.solution_entries() if agent.needs_solution else None,

@@ -27,7 +27,7 @@ from pytest_rlenv.rollout import Rollout
 from pytest_rlenv.verdict import Expectation, judge
 
 FEW = settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 SHORT = st.text("ab.-", min_size=1, max_size=3)
 NAMES = st.sampled_from(["one", "two", "a b", "CON", "..", "x" * 300, "é", ""])
@@ -247,7 +247,7 @@ def test_a_total_of_finite_rewards_is_finite(
 @st.composite
 def stepped(draw: st.DrawFn) -> tuple[list[Any], list[Any], str]:
     """Draw what each step writes (rewards, a text, or nothing), its minimum, and how they are joined."""
-    count = draw(st.integers(1, 4))
+    count = draw(st.integers(1, 3))
     wrote = st.none() | REWARDS | st.sampled_from(["", "nan", "1e999", "x", "0.5", "[1]", '{"a": 1, "a": 2}'])
     minima = (
         st.none()

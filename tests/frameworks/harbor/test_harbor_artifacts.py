@@ -15,7 +15,7 @@ from support.scripted import ScriptedBox
 from support.tasks import write_task
 
 from pytest_rlenv.errors import TaskInvalid
-from pytest_rlenv.frameworks.harbor import collecting
+from pytest_rlenv.frameworks.harbor import collect_hooks, collecting
 from pytest_rlenv.frameworks.harbor.artifact_places import overlap_warnings, place_of, source_of
 from pytest_rlenv.frameworks.harbor.artifacts import Artifact
 from pytest_rlenv.frameworks.harbor.collecting import Collection, collect
@@ -112,6 +112,16 @@ def test_what_becomes_of_an_artifact(
     assert found == here
     failed = bool(row) and row is not None and row[3] == "failed"
     assert [note.code for note in record.notes] == (["artifact-missing"] if failed else [])
+
+
+def test_a_link_to_a_file_is_the_file_and_noted(box: ScriptedBox, tmp_path: Path) -> None:
+    box.put([Entry("app/latest", link="out.txt")])
+    done, record, found = collected(box, tmp_path, artifact("/app/latest"))
+    assert found == {"app/latest"}
+    assert rows(done)[1] == ("/app/latest", "artifacts/app/latest", "file", "ok")
+    assert [(note.code, note.text) for note in record.notes] == [
+        ("artifact-link", "artifact /app/latest: a link; what it leads to, /app/out.txt, was taken")
+    ]
 
 
 def test_the_first_claim_wins(box: ScriptedBox, tmp_path: Path) -> None:
@@ -227,7 +237,10 @@ def test_a_service_that_nothing_defines(tmp_path: Path, config: str, field: str)
     )
 
 
-def test_hooks_run_between_the_agent_and_the_artifacts(tmp_path: Path) -> None:
+def test_hooks_run_between_the_agent_and_the_artifacts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collect_hooks, "GRACE", -0.5)  # the scripted box has no shell that would end a hook
     config = """artifacts = ["/app/dump"]
 [[verifier.collect]]
 command = "# scripted: write=/app/dump what the hook wrote"
@@ -249,7 +262,7 @@ timeout_sec = 1
     ]
     order = [ran for ran in done.boxes[0].ran if ran.argv[0] == "bash"]
     assert [ran.argv[-1].partition(":")[2][:8] for ran in order[:2]] == ["", " write=/"]
-    assert (order[1].user, order[1].timeout) == ("db", 17.0)
+    assert (order[1].user, order[1].timeout) == ("db", 6.5)
 
 
 NAMES = st.lists(st.sampled_from(["a", "b", "build", "x.o", "a.txt", ".x", "c d"]), min_size=1, max_size=3)
