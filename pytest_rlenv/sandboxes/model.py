@@ -176,8 +176,9 @@ class Entry:
         link: where a symlink points; then there are no bytes.
         uid, gid: the owner, by number.
         mtime: seconds since 1970 of a file's last change; fixed, so that equal inputs give equal boxes.
-        watched: of an empty folder: a sandbox may spare itself reading it while its time says that nothing
-            was made in it. Whoever is root in the box can make that a lie, so it is for logs alone.
+        watched: of a folder that a box has from its start: where the image has none there, a sandbox may
+            spare itself reading it while its time says that nothing was made in it. Whoever is root in the
+            box can make that a lie, so it is for logs alone.
     """
 
     path: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -40,8 +41,28 @@ def put_afresh(box: Box, folders: Sequence[Entry], entries: Iterable[Entry], rec
     except DiskFull:
         raise
     except SandboxFailed:
+        for folder in folders:  # some may be left as the file that was put in their place
+            with contextlib.suppress(SandboxFailed):
+                box.put([Entry(folder.path, b""), folder])
         empty_folders(box, [f"/{folder.path}" for folder in folders], record)
+        _put_or_blame(box, wanted)
+
+
+def _put_or_blame(box: Box, wanted: Sequence[Entry]) -> None:
+    """Put what could be put when the box was new, unless the agent has led ``/logs`` elsewhere since."""
+    try:
         box.put(wanted)
+    except (BoxUnfit, DiskFull):
+        raise
+    except SandboxFailed as error:
+        logs = box.stat("/logs")
+        if logs is None or logs.kind == "directory":
+            raise
+        raise AgentFailed(
+            f"{UNVERIFIABLE}: nothing can be put below /logs, which is a {logs.kind}",
+            detail=str(error),
+            stage=Stage.VERIFY,
+        ) from error
 
 
 def empty_folders(box: Box, folders: Sequence[str], record: StepRecord) -> None:

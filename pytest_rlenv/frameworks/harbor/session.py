@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -208,7 +209,8 @@ class Session:
         looked_at = config.healthcheck is not None or bool(self.task.config.steps)
         if place is None or looked_at or not self.image_of(self.agent_definition).idle:
             return []
-        if (config.workdir or "/").startswith(place) or self.task.environment_entries():
+        workdir = posixpath.normpath(f"/./{config.workdir or ''}")  # which keeps two slashes at the beginning
+        if workdir.startswith(place) or self.task.environment_entries():
             return []  # these are looked at, or put, before it
         solution = self.steps[0].solution_entries() or ()
         return [replace(entry, path=f"{place[1:]}/{entry.path}") for entry in solution]

@@ -35,9 +35,9 @@ class DockerBox:
         spec: how it was asked for.
         image: what its image says about itself.
         oom: who knows whether it ran out of memory.
-        discard: removes a container, perhaps in the background.
+        discard: removes a container, perhaps in the background; told whether it is stopped.
         network: what it reaches; ``None`` if that never changes.
-        stamps: the folders that were put into it empty.
+        stamps: the folders that it had empty from its start.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class DockerBox:
         spec: BoxSpec,
         image: ImageFacts,
         oom: OomWatch,
-        discard: Callable[[str], None],
+        discard: Callable[[str, bool], None],
         network: BoxNetwork | None = None,
         stamps: Stamps | None = None,
     ) -> None:
@@ -73,7 +73,7 @@ class DockerBox:
             SandboxFailed: the box is gone or refuses. DiskFull: no space left. EngineUnavailable.
         """
         with self._operation(stopped_is_fine=True):
-            archive.put(self._engine, self._container, self._stamps.stamp(entries, dest), dest)
+            archive.put(self._engine, self._container, self._stamps.forget(entries, dest), dest)
 
     def run(
         self,
@@ -212,9 +212,9 @@ class DockerBox:
     def destroy(self) -> None:
         """Remove the box, in the background; never raises, and may be called twice."""
         if self._over != "the box was destroyed":
-            self._over = "the box was destroyed"
+            stopped, self._over = self._over == "the box was stopped", "the box was destroyed"
             self._network.close()
-            self._discard(self._container)
+            self._discard(self._container, stopped)
 
     def _start_again(self) -> None:
         def look() -> None:

@@ -39,16 +39,16 @@ class Disposal:
         self._pool: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
 
-    def discard(self, container: str) -> None:
-        """Remove a container soon; never raises."""
+    def discard(self, container: str, stopped: bool = False) -> None:
+        """Remove a container soon, which may be known to be stopped; never raises."""
         if not self._room.acquire(blocking=False):
-            self._remove(container)
+            self._remove(container, stopped)
             return
         try:
-            self._threads().submit(self._remove, container).add_done_callback(self._release)
+            self._threads().submit(self._remove, container, stopped).add_done_callback(self._release)
         except RuntimeError:  # the interpreter is going down and takes no more work
             self._room.release()
-            self._remove(container)
+            self._remove(container, stopped)
 
     def close(self) -> None:
         """Wait until all is removed; more may be discarded afterwards."""
@@ -66,8 +66,11 @@ class Disposal:
     def _release(self, _: Future[None]) -> None:
         self._room.release()
 
-    def _remove(self, container: str) -> None:
-        problem = self._remove_one(self._engine, container)
+    def _remove(self, container: str, stopped: bool) -> None:
+        if stopped:
+            problem = remove_container(self._engine, container, stopped=True)
+        else:
+            problem = self._remove_one(self._engine, container)
         if problem:
             _log.warning("container %s was not removed: %s", container[:12], problem)
         self._done(container)

@@ -60,6 +60,15 @@ def stat(engine: Engine, container: str, path: str) -> Stat | None:
         raise
 
 
+def has(engine: Engine, container: str, path: str) -> bool:
+    """Return False if there certainly is nothing at ``path`` in a container that is there."""
+    try:
+        with _archive(engine, container, path, "HEAD"):
+            return True
+    except EngineRefused as refused:
+        return refused.status != 404
+
+
 def get(engine: Engine, container: str, path: str, cap: int) -> bytes:
     """Return a regular file's bytes.
 
@@ -109,7 +118,9 @@ def get_tree(
             with _reading(engine, path):
                 Extraction(extracted, dest, root, cap, max_files, skip).run(_members(response))
     except EngineRefused as refused:
-        if not _is_missing(engine, container, path, refused):
+        if "too many" in refused.message:
+            extracted.refused.append(f"{PurePosixPath(path).name}: links that lead to each other")
+        elif not _is_missing(engine, container, path, refused):
             raise
     return extracted
 

@@ -10,13 +10,14 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
+from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
 from pytest_rlenv.disk import CACHE_CURE, disk_full, is_full
 from pytest_rlenv.errors import BoxUnfit, BuildFailed, ImageUnavailable, SandboxFailed, SpecError, Stage
 from pytest_rlenv.sandboxes.build_context import BuildContext
-from pytest_rlenv.sandboxes.docker import labels
+from pytest_rlenv.sandboxes.docker import fetch, labels
 from pytest_rlenv.sandboxes.docker.builderrors import build_error, is_transient
 from pytest_rlenv.sandboxes.docker.builds import build, build_timeout, platform, remaining
 from pytest_rlenv.sandboxes.docker.client import Engine
@@ -56,6 +57,7 @@ class ImageStore:
         self._has_buildkit: bool | None = None
         self._bases: dict[str, str] = {}
         self._facts: dict[str, ImageFacts] = {}
+        self._has: dict[tuple[str, str], bool] = {}
 
     def prepare(self, image: ImageSpec, *, timeout: float | None) -> ImageRef:
         """Find, pull or build an image; see :class:`~pytest_rlenv.sandboxes.protocol.Sandbox`."""
@@ -82,6 +84,22 @@ class ImageStore:
                 )
             self._facts[image.id] = ImageFacts.of(found)
         return self._facts[image.id]
+
+    def lacks(self, image: ImageRef, container: str, path: str) -> bool:
+        """Return whether an image has nothing at a path, which is asked once per image of a container on it.
+
+        Args:
+            image: the image.
+            container: one that nothing was put into yet.
+            path: an absolute path.
+        """
+        for each in (*reversed(PurePosixPath(path).parents[:-1]), path):  # mostly the first folder is missing
+            known = (image.id, str(each))
+            if known not in self._has:
+                self._has[known] = fetch.has(self._engine, container, str(each))
+            if not self._has[known]:
+                return True
+        return False
 
     def close(self) -> None:
         """Let go of the images that were used; they may be pruned from now on."""

@@ -20,15 +20,15 @@ def kill_container(engine: Engine, container: str) -> None:
             raise
 
 
-def remove_container(engine: Engine, container: str) -> str:
+def remove_container(engine: Engine, container: str, *, stopped: bool = False) -> str:
     """Kill and remove a container with its anonymous volumes; return what went wrong, empty for nothing.
 
-    Two requests, as the engine's own forced removal takes longer than both.
+    Two requests, as the engine's own forced removal takes longer than both; one for what is stopped already.
     """
     try:
         for forced in (False, True):
             try:
-                if not forced:
+                if not (forced or stopped):
                     kill_container(engine, container)
                 params = {"v": 1, "force": int(forced)}
                 engine.request("DELETE", f"/containers/{container}", params=params, doing="remove the box")

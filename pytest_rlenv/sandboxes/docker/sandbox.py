@@ -6,6 +6,7 @@ import re
 import secrets
 import threading
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from pytest_rlenv.sandboxes.confinement import check_spec
@@ -172,8 +173,7 @@ class DockerSandbox:
         for last in (False, True):
             stamps = Stamps()
             try:
-                stamped = tuple(stamps.stamp(entries, "/"))
-                container, network = self._boot(parts, image, facts, spec, stamped)
+                container, network = self._boot(parts, image, facts, spec, entries, stamps)
                 break
             except EngineRefused as refused:
                 # seen about once in a thousand starts on a loaded machine; a new container does it
@@ -187,7 +187,13 @@ class DockerSandbox:
         )
 
     def _boot(
-        self, parts: _Ready, image: ImageRef, facts: ImageFacts, spec: BoxSpec, entries: tuple[Entry, ...]
+        self,
+        parts: _Ready,
+        image: ImageRef,
+        facts: ImageFacts,
+        spec: BoxSpec,
+        entries: tuple[Entry, ...],
+        stamps: Stamps,
     ) -> tuple[str, BoxNetwork]:
         """Create, fill and start a container; nothing is left of one that fails."""
         engine = parts.engine
@@ -213,7 +219,8 @@ class DockerSandbox:
                 self._starts.check()
                 check_warnings(spec, created.json().get("Warnings") or ())
                 parts.networks[container] = network
-                archive.put(engine, container, (*entries, *network.entries))
+                stamped = stamps.stamp(entries, partial(parts.images.lacks, image, container))
+                archive.put(engine, container, (*stamped, *network.entries))
                 network.start(container, look)
                 look()
             if facts.healthcheck:

@@ -101,19 +101,35 @@ def test_put_of_a_file_and_then_a_folder_leaves_it_with_nothing_else(box: Box, p
     )
 
 
-def test_a_watched_folder_is_empty_until_something_is_in_it(box: Box, place: str, tmp_path: Path) -> None:
+def test_a_watched_folder_is_empty_until_something_is_in_it(start: Start, tmp_path: Path) -> None:
     def names(path: str, where: str) -> list[str]:
         return [entry.path for entry in box.get_tree(path, tmp_path / where, cap=100).entries]
 
-    watched = [Entry(name, mode=0o777, watched=True) for name in ("a", "b", "c", "d")]
-    box.put(watched, place)
-    box.put([Entry("c/put", b"x")], place)
-    assert names(f"{place}/a", "1") == [""]
-    ok(box, "echo >b/new; mkdir a/folder; rm -r d; ln -s b d", cwd=place)
-    assert names(f"{place}/a", "2") == ["", "folder"]
-    assert names(f"{place}/b", "3") == ["", "new"]
-    assert names(f"{place}/c", "4") == ["", "put"]
-    assert box.get_tree(f"{place}/d", tmp_path / "5", cap=100).refused  # a link, not followed
+    watched = [Entry(f"w/{name}", mode=0o777, watched=True) for name in ("a", "b", "c", "d")]
+    box = start(entries=tuple(watched))
+    box.put([Entry("c/put", b"x")], "/w")
+    assert names("/w/a", "1") == [""]
+    ok(box, "echo >b/new; mkdir a/folder; rm -r d; ln -s b d", cwd="/w")
+    assert names("/w/a", "2") == ["", "folder"]
+    assert names("/w/b", "3") == ["", "new"]
+    assert names("/w/c", "4") == ["", "put"]
+    assert box.get_tree("/w/d", tmp_path / "5", cap=100).refused  # a link, not followed
+    box.put(watched)  # as between the steps of a task: what is in them stays
+    assert names("/w/b", "6") == ["", "new"]
+    assert sorted(names("/w/a", "7")) == ["", "folder"]
+
+
+def test_a_watched_folder_of_the_image_is_looked_into(start: Start, tmp_path: Path) -> None:
+    box = start(entries=(Entry("etc", mode=0o755, watched=True),))
+    assert "passwd" in [entry.path for entry in box.get_tree("/etc", tmp_path, cap=10_000_000).entries]
+
+
+def test_get_tree_of_links_that_lead_to_each_other(box: Box, place: str, tmp_path: Path) -> None:
+    ok(box, "ln -s loop loop", cwd=place)
+    found = box.get_tree(f"{place}/loop", tmp_path / "1", cap=100)
+    assert len(found.refused) == 1
+    assert found.refused[0].startswith("loop: ")
+    assert not box.get_tree(f"{place}/loop/below", tmp_path / "2", cap=100).files
 
 
 def test_put_nothing(box: Box) -> None:

@@ -84,10 +84,10 @@ class ServicesBox(ServiceBox):
         network: BoxNetwork,
         mounts: Mapping[str, MemoryMounts],
     ) -> None:
-        super().__init__(engine, containers[MAIN], spec, image, oom, lambda _: discard(), network)
+        super().__init__(engine, containers[MAIN], spec, image, oom, lambda *_: discard(), network)
         self.mounts = mounts[MAIN]
         self._beside = {
-            name: ServiceBox(engine, container, BoxSpec(), ImageFacts(service=name), oom, lambda _: None)
+            name: ServiceBox(engine, container, BoxSpec(), ImageFacts(service=name), oom, lambda *_: None)
             for name, container in containers.items()
             if name != MAIN
         }
