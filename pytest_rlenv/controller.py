@@ -126,6 +126,10 @@ class Controller:
             lines.append(f"rlenv: warning: --dist {dist} runs a whole environment on one worker; use load")
         elif dist == "loadgroup":
             lines.append("rlenv: warning: --dist loadgroup hangs when a worker dies; use load")
+        if self._folder is not None and self._folder.replaces:
+            lines.append(
+                f"rlenv: the earlier run in {run.identity.run_dir} is replaced (--rlenv-resume keeps it)"
+            )
         return lines
 
     # ---- workers

@@ -21,7 +21,7 @@ from pytest_rlenv import toml
 from pytest_rlenv.environments.model import Environment
 from pytest_rlenv.errors import SpecError
 from pytest_rlenv.execution import SelectedTask
-from pytest_rlenv.settings import Agents, Finite, Settings, Words
+from pytest_rlenv.settings import MOST_ATTEMPTS, Agents, Finite, Settings, Words
 from pytest_rlenv.verdict import Expectation
 
 
@@ -35,7 +35,7 @@ class RlenvFile(BaseModel):
     task: Words | None = None
     exclude_task: Words | None = None
     limit: Annotated[int, Field(ge=1)] | None = None
-    attempts: Annotated[int, Field(ge=1)] | None = None
+    attempts: Annotated[int, Field(ge=1, le=MOST_ATTEMPTS)] | None = None
     dataset: str | None = None
     threshold: Finite | None = None
     reward_key: str | None = None

@@ -63,8 +63,10 @@ def new_rollout_dir(run_dir: Path, task: str, key: Sequence[str]) -> Path:
     return folder
 
 
-def clear_earlier_run(run_dir: Path, session: str, *, resumed: bool = False) -> None:
+def clear_earlier_run(run_dir: Path, session: str, *, resumed: bool = False) -> bool:
     """Remove what an earlier run left in an output folder that is used again; nothing else in it.
+
+    Returns whether there were results.
 
     Of a run that is resumed in its own folder nothing is removed that cannot be made again: until a test has
     had its turn, what is stored there is all there is of it.
@@ -93,6 +95,7 @@ def clear_earlier_run(run_dir: Path, session: str, *, resumed: bool = False) -> 
 
     if resumed:
         _end_last_line(run_dir / "results.jsonl")
+    return bool(present) and not resumed
 
 
 def _end_last_line(file: Path) -> None:

@@ -82,6 +82,10 @@ Template = Annotated[str | None, BeforeValidator(_template)]
 Globs = Annotated[tuple[str, ...], BeforeValidator(_lines)]
 
 
+MOST_ATTEMPTS = 10_000
+"""Attempts at a task in one run: each is an item that pytest holds in memory."""
+
+
 class Settings(BaseModel):
     """What the user asked for. Field names are the option names of :data:`pytest_rlenv.options.OPTIONS`."""
 
@@ -93,7 +97,7 @@ class Settings(BaseModel):
     task: Globs = ()
     exclude_task: Globs = ()
     limit: Annotated[int, Field(ge=1)] | None = None
-    attempts: Annotated[int, Field(ge=1)] = 1
+    attempts: Annotated[int, Field(ge=1, le=MOST_ATTEMPTS)] = 1
     retries: Annotated[int, Field(ge=0)] = 0
     retry_on: Annotated[Words, Field(min_length=1), AfterValidator(check_words)] = ("infra",)
     quarantine: Path | None = None

@@ -34,7 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=(),
         metavar="WORDS",
         help="exit 1 on any of these, separated by commas: regression, inconclusive, broken (any task), "
-        "error (any that the baseline scored)",
+        "error (any that the baseline scored), gone (any that the run does not have); where nothing could be "
+        "compared, it fails in any case",
     )
     parser.add_argument(
         "--agent",

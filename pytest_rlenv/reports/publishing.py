@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
+from errno import EACCES, EISDIR
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,17 +38,21 @@ class Publishing:
         self._annotations = Annotations()
 
     def begin(self) -> None:
-        """Put empty reports in place.
+        """Put empty reports in place, and see that those of the run's end can be written.
 
         Raises:
             SpecError: one cannot be written.
         """
         try:
+            for file in (self._run.settings.ctrf, self._run.settings.markdown):
+                if file is not None:
+                    _check_file(in_base(self._run, file))
             self._written.begin()
         except OSError as error:
             raise SpecError(
                 f"a report cannot be written to {error.filename}: {error.strerror}",
-                hint="choose another file with --rlenv-ctrf, or another folder with --rlenv-output",
+                hint="choose another file with --rlenv-ctrf or --rlenv-markdown, "
+                "or another folder with --rlenv-output",
             ) from error
 
     def add(self, record: dict[str, Any]) -> None:
@@ -105,3 +111,12 @@ class Publishing:
         folder = self._run.identity.run_dir
         base = self._run.identity.base
         return str(folder.relative_to(base) if folder.is_relative_to(base) else Path(folder))
+
+
+def _check_file(path: Path) -> None:
+    """Make a report's folder; raises ``OSError`` where the report cannot be written to a file there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_dir():
+        raise IsADirectoryError(EISDIR, os.strerror(EISDIR), str(path))
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise PermissionError(EACCES, os.strerror(EACCES), str(path))

@@ -43,6 +43,8 @@ class ResultsFolder:
             "sandbox": None,
         }
         self._goes_on = run.earlier is not None and run.earlier.is_continued
+        self.replaces = False
+        """True if the results of an earlier run were there, and are not any more."""
         self._started = False
         self._lock: FileLock | None = None
 
@@ -80,7 +82,7 @@ class ResultsFolder:
             SpecError: what is there is no run's of ours, or nothing can be written.
         """
         self._facts["sandbox"] = sandbox
-        clear_earlier_run(self.path, self._session, resumed=self._goes_on)
+        self.replaces = clear_earlier_run(self.path, self._session, resumed=self._goes_on)
         try:
             self._start()
         except OSError as error:

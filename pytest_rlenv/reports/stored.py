@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pytest_rlenv.errors import SpecError
 from pytest_rlenv.rollout import SCHEMA_VERSION
+from pytest_rlenv.verdict import Outcome
 
 RESULTS = "results.jsonl"
 FACTS = "run.json"
@@ -55,6 +57,9 @@ def read_run(path: Path) -> StoredRun:
             problems.append(f"{results}: {where}, and left out")
             continue
         _check_version(record, f"{results}, line {number}")
+        if not _is_record(record):
+            problems.append(f"{results}: line {number} is no record, and left out")
+            continue
         found[str(record["node"])] = record
     for node in _replaced(found):
         del found[node]
@@ -85,6 +90,17 @@ def _record(line: str) -> dict[str, Any] | None:
     except ValueError:
         return None
     return record if isinstance(record, dict) and all(key in record for key in _NEEDED) else None
+
+
+def _is_record(record: dict[str, Any]) -> bool:
+    """Return whether a line says which rollout it is of, and has a reward that is one, or none."""
+    attempt, reward = record.get("attempt", 1), record.get("reward")
+    return (
+        all(isinstance(record[key], str) for key in _NEEDED)
+        and record["verdict"] in {verdict.value for verdict in Outcome}
+        and type(attempt) is int
+        and (reward is None or (type(reward) in (int, float) and math.isfinite(reward)))
+    )
 
 
 def _replaced(found: dict[str, dict[str, Any]]) -> set[str]:

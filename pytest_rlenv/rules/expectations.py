@@ -30,7 +30,7 @@ _NO_AGENT = re.compile(r".*[<>=].*|[-+.\d]+")
 """What stands first where the agent was forgotten."""
 _FORM = 'write the agent first, as in "oracle >= 0.55", or "* >= 0.55" for all'
 
-Number = Annotated[float, Field(allow_inf_nan=False)]
+Number = Annotated[float, Field(allow_inf_nan=False, strict=True)]
 
 
 class Bounds(BaseModel):
@@ -73,7 +73,11 @@ def _check_text(text: str) -> str:
 
 
 def _listed(value: object) -> object:
-    return [value] if isinstance(value, (str, dict, int, float)) else value
+    """Take one for a list of one, and see that each is of a form that can be read."""
+    listed = list(value) if isinstance(value, (list, tuple)) else [value]
+    if not all(isinstance(each, (str, dict, Bounds)) for each in listed):
+        raise ValueError('a text such as "oracle >= 0.55" is needed, or a table with agent, min and max')
+    return listed
 
 
 def _form(value: object) -> str:

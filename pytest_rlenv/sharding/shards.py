@@ -55,7 +55,8 @@ def deal(costs: Mapping[Task, float | None], count: int) -> dict[Task, int]:
     # a task without cost would be dealt to the same part as the last; each adds something, if only itself
     least = usual / 1000 or 1.0
     filled = {task: max(usual if cost is None else cost, least) for task, cost in costs.items()}
-    parts = [(0.0, number) for number in range(1, count + 1)]
+    # of more parts than tasks the last stay empty, however many there are
+    parts = [(0.0, number) for number in range(1, min(count, len(filled)) + 1)]
     found = {}
     for task in sorted(filled, key=lambda task: (-filled[task], task)):
         load, number = heapq.heappop(parts)

@@ -47,7 +47,7 @@ def test_an_interrupted_run_leaves_its_page(six: Project) -> None:
                 raise KeyboardInterrupt
         """
     )
-    result = six.demo("--rlenv-html", "report.html")
+    result = six.run("--rlenv", "envs/demo", "--rlenv-html", "report.html", process=True)
     assert result.ret == pytest.ExitCode.INTERRUPTED
     assert len(blocks(six.path / "report.html")["index"]["rows"]) == 2
 

@@ -190,7 +190,8 @@ def test_an_output_folder_holds_one_run_only(project: Project) -> None:
     project.tasks(a="# scripted: reward=1", b="# scripted: reward=1")
     project.demo("--rlenv-output", "out")
     (project.path / "out" / "mine.txt").write_text("keep")
-    project.demo("--rlenv-output", "out", "--rlenv-task", "a")
+    again = project.demo("--rlenv-output", "out", "--rlenv-task", "a")
+    again.stdout.fnmatch_lines(["rlenv: the earlier run in */out is replaced (--rlenv-resume keeps it)"])
     lines = (project.path / "out" / "results.jsonl").read_text().splitlines()
     assert [json.loads(line)["task"] for line in lines] == ["a"]
     assert len([path for path in (project.path / "out" / "rollouts").iterdir() if path.is_dir()]) == 1

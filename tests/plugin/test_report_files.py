@@ -142,7 +142,8 @@ def test_a_killed_run_leaves_valid_files(project: Project, workers: list[str]) -
     own = {"test_own": "failed"} if order else {}
     assert {name: found[name] for name in ("a", "b", *own)} == {"a": "success", "b": "error", **own}
     document = check_ctrf(project.path / "ctrf.json")
-    assert [test["status"] for test in document["results"]["tests"]] == ["passed", "other"]
+    statuses = {test["name"]: test["status"] for test in document["results"]["tests"]}
+    assert statuses == {"a": "passed", "b": "other"}
 
 
 def test_a_report_that_cannot_be_written_is_a_usage_error(six: Project) -> None:
@@ -150,6 +151,16 @@ def test_a_report_that_cannot_be_written_is_a_usage_error(six: Project) -> None:
     result = six.demo("--rlenv-ctrf=file/ctrf.json")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*a report cannot be written to *file: *", "*--rlenv-ctrf*"])
+
+
+@pytest.mark.parametrize("option", ["--rlenv-ctrf", "--rlenv-markdown"])
+@pytest.mark.parametrize("place", ["a folder", "below a file"])
+def test_a_report_for_no_file_is_refused_before_the_run(six: Project, option: str, place: str) -> None:
+    (six.path / "folder").mkdir()
+    (six.path / "file").write_text("")
+    result = six.demo(f"{option}={'folder' if place == 'a folder' else 'file/report'}")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*a report cannot be written to *: *", f"*{option}*"])
 
 
 def test_a_run_that_only_lists_writes_nothing(six: Project) -> None:

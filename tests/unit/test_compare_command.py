@@ -186,6 +186,34 @@ def test_a_torn_last_line_is_left_out_and_told_of(tmp_path: Path) -> None:
     assert run.problems == (f"{folder / 'results.jsonl'}: line 3 is no record, and left out",)
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"reward": float("nan")},
+        {"reward": float("inf")},
+        {"reward": "1"},
+        {"reward": True},
+        {"attempt": "x"},
+        {"attempt": None},
+        {"task": 3},
+        {"agent": None},
+        {"verdict": "great"},
+        {"verdict": ["passed"]},
+    ],
+)
+def test_a_line_with_what_no_rollout_has_is_left_out_and_told_of(
+    tmp_path: Path, fields: dict[str, object]
+) -> None:
+    odd = record("odd") | fields
+    folder = write_run(tmp_path / "run", run_of(odd, record("good")))
+    run = read_run(folder)
+    assert [each["task"] for each in run.records] == ["good"]
+    assert run.problems == (f"{folder / 'results.jsonl'}: line 1 is no record, and left out",)
+    assert main(["compare", str(folder), str(folder)]) == 0
+    assert main(["report", str(folder), "--output", str(tmp_path / "report.html")]) == 0
+    assert main(["merge", str(folder), "--output", str(tmp_path / "whole")]) == 0
+
+
 def test_of_a_test_that_was_run_again_the_last_record_counts(tmp_path: Path) -> None:
     twice = run_of(record("a", 0.0, node="n"), record("b"), record("a", 1.0, node="n"))
     found = read_run(write_run(tmp_path / "run", twice)).records

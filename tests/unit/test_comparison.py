@@ -10,6 +10,7 @@ import pytest
 from support.stored_runs import record, rewards, run_of
 
 from pytest_rlenv.reports.comparison.compared import Comparison, compare_runs
+from pytest_rlenv.reports.comparison.gate import NOTHING_COMPARED
 from pytest_rlenv.reports.comparison.markdown import markdown
 from pytest_rlenv.reports.comparison.pairing import Status
 from pytest_rlenv.reports.comparison.text import lines
@@ -209,10 +210,21 @@ def test_what_it_fails_on(after: list[float | None], fail_on: list[str], failure
     assert compared(rewards([1.0] * 50), rewards(after)).failures(fail_on) == failures
 
 
+def test_a_gate_that_has_seen_nothing_does_not_pass() -> None:
+    killed = run_of()
+    for word in ("regression", "broken", "error"):
+        assert compared(rewards([1.0]), killed).failures([word]) == [NOTHING_COMPARED]
+    assert compared(rewards([1.0]), killed).failures(["gone"]) == ["gone", NOTHING_COMPARED]
+    assert compared(rewards([1.0]), killed).failures([]) == []
+    assert compared(rewards([1.0, 1.0]), rewards([1.0])).failures(["gone"]) == ["gone"]
+    assert compared(rewards([1.0, 1.0]), rewards([1.0])).failures(["regression", "error"]) == []
+    assert compared(rewards([1.0]), rewards([1.0, 1.0])).failures(["gone"]) == []
+
+
 def test_an_error_of_before_is_no_error_of_now() -> None:
     assert compared(rewards([None, 1.0]), rewards([None, 1.0])).failures(["error"]) == []
     skipped = run_of(record("task-000", None, verdict="skipped"))
-    assert compared(rewards([1.0]), skipped).failures(["error"]) == []
+    assert compared(rewards([1.0]), skipped).failures(["error"]) == [NOTHING_COMPARED]
 
 
 # ---- forms

@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -165,7 +167,8 @@ def test_a_run_without_readable_facts_is_shown(tmp_path: Path, facts: str) -> No
 def test_a_record_that_cannot_be_shown_is_told_of(tmp_path: Path, odd: dict) -> None:
     index, _, _ = written(write_run(tmp_path / "run", [passed("a"), passed("b") | odd]))
     shown = [row["task"] for row in index["rows"]]
-    assert shown == ["a", "b"] or "record 2" in " ".join(index["problems"])
+    told = " ".join(index["problems"])
+    assert shown == ["a", "b"] or "record 2" in told or "line 2 is no record" in told
 
 
 @pytest.mark.parametrize(
@@ -231,6 +234,27 @@ def test_a_report_that_cannot_be_written_says_where(tmp_path: Path) -> None:
             check_target(target)
     check_target(tmp_path / "new" / "report.html")
     assert list((tmp_path / "new").iterdir()) == []
+
+
+def test_a_pipe_is_written_to_and_stays(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", [passed("a")])
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as pool:
+        text = pool.submit(pipe.read_text, encoding="utf-8")
+        check_target(pipe)
+        write_html(run, pipe)
+        assert text.result(timeout=60).startswith("<!")
+    assert pipe.is_fifo()
+
+
+def test_what_a_link_leads_to_is_written_and_the_link_stays(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", [passed("a")])
+    (tmp_path / "link").symlink_to(tmp_path / "there.html")
+    check_target(tmp_path / "link")
+    write_html(run, tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "there.html").read_text().startswith("<!")
 
 
 def test_the_command_writes_beside_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

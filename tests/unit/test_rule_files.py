@@ -188,7 +188,10 @@ def test_the_most_particular_rule_holds(tmp_path: Path, entries: list[str], numb
         ('task = "a"\nexpect = { agent = "b", min = inf }', "entry 1: expect*finite*"),
         ('task = "a"\nexpect = { min = 1 }', "entry 1: expect*agent is missing*"),
         ('task = "a"\nexpect = "b > 1"\nagent = "b"', "entry 1: there is no field agent"),
-        ('task = "a"\nexpect = 7', "entry 1: expect*"),
+        ('task = "a"\nexpect = { agent = "b", min = true }', "entry 1: expect.min = True: *number*"),
+        ('task = "a"\nexpect = { agent = "b", min = "1" }', "entry 1: expect.min = '1': *number*"),
+        ('task = "a"\nexpect = 7', "entry 1: expect = 7: a text such as *, or a table with agent, *"),
+        ('task = "a"\nexpect = ["b > 1", [1]]', "entry 1: expect = *: a text such as *"),
     ],
 )
 def test_a_wrong_expectation_is_refused(tmp_path: Path, text: str, words: str) -> None:

@@ -58,3 +58,9 @@ def test_a_task_that_is_not_known_is_taken_for_one_in_the_middle() -> None:
     costs = {("e", "long"): 100.0, ("e", "a"): 10.0, ("e", "b"): 10.0, ("e", "new"): None}
     parts = deal(costs, 2)
     assert [task for _, task in costs if parts["e", task] == parts["e", "long"]] == ["long"]
+
+
+def test_of_however_many_parts_the_first_have_a_task_each() -> None:
+    tasks = {("e", f"t{i}"): None for i in range(3)}
+    assert sorted(deal(tasks, 10**12).values()) == [1, 2, 3]
+    assert deal({}, 10**12) == {}

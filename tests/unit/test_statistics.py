@@ -234,3 +234,12 @@ def test_more_noise_hides_more() -> None:
     assert quiet is not None
     assert loud is not None
     assert quiet < loud / 4
+
+
+@pytest.mark.parametrize("moves", [[-1.0] * 8, [1.0, -0.5, 0.0], [0.25]])
+def test_huge_rewards_are_compared_as_others_are(moves: list[float]) -> None:
+    huge = 2.0**1000
+    usual = paired.compare(moves, margin=0.05)
+    found = paired.compare([each * huge for each in moves], margin=0.05 * huge, scale=huge)
+    assert usual is not None
+    assert found == usual.times(huge)

@@ -4,7 +4,7 @@ The rules are Harbor 0.26's, and stricter where Harbor would let nonsense throug
 
 - ``reward.json`` wins over ``reward.txt``, whatever either holds; two files that disagree give a note.
 - JSON is one flat object of finite numbers; ``true`` is 1 and ``false`` is 0. Refused beyond Harbor: an
-  object without keys, a key given twice, and a whole number beyond the range of a float.
+  object without keys, a key given twice, and a number further from 0 than 1e100.
 - Text is what Python's ``float()`` reads, and finite, with white space around it; so ``1_000`` is 1000 as in
   Harbor. Its key is ``reward``.
 - Both are UTF-8 without a byte order mark, which Harbor refuses too.
@@ -30,9 +30,13 @@ REWARD_TXT = "/logs/verifier/reward.txt"
 MAX_REWARD_BYTES = 64 * 1024
 """A reward file above this size is not read: it is a log."""
 
+LARGEST_REWARD = 1e100
+"""A number further from 0 is no reward: sums and squares of a few of them would be no numbers any more."""
+
 FILES_DISAGREE = "reward-files-disagree"
 
 _SHOWN_CHARS = 80
+_TOO_LARGE = f"further from 0 than {LARGEST_REWARD:g} is no reward"
 _BOM = b"\xef\xbb\xbf"
 _WRITE_HINT = 'Write one number to reward.txt, or an object such as {"reward": 1.0} to reward.json.'
 _CANNOT_START = {
@@ -131,6 +135,8 @@ def _read_text(data: bytes) -> float:
         raise RewardInvalid(f"reward.txt holds {_shown(text)}, not a number", hint=_WRITE_HINT) from None
     if not math.isfinite(value):
         raise RewardInvalid(f"reward.txt holds {_shown(text)}, which is not finite ({value})")
+    if abs(value) > LARGEST_REWARD:
+        raise RewardInvalid(f"reward.txt holds {_shown(text)}: {_TOO_LARGE}", hint=_WRITE_HINT)
     return value
 
 
@@ -177,6 +183,8 @@ def _number(key: str, value: Any) -> float:
         number = math.inf
     if not math.isfinite(number):
         raise RewardInvalid(f"reward.json: {_shown(key)} is too large for a number ({number})")
+    if abs(number) > LARGEST_REWARD:
+        raise RewardInvalid(f"reward.json: {_shown(key)} is {number:g}: {_TOO_LARGE}", hint=_WRITE_HINT)
     return number
 
 

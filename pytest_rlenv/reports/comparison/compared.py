@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Any
 
 from pytest_rlenv.errors import SpecError
-from pytest_rlenv.reports.comparison.gate import FAIL_ON, MARGIN
+from pytest_rlenv.reports.comparison.gate import FAIL_ON, MARGIN, NOTHING_COMPARED
 from pytest_rlenv.reports.comparison.pairing import Pair, Status, lower_is_better, pair
 from pytest_rlenv.reports.statistics.paired import Change, Effect, compare, mcnemar
 from pytest_rlenv.reports.stored import StoredRun
@@ -101,14 +101,19 @@ class Comparison:
         return sum(len(side.records) - len(side.scored) for side in sides)
 
     def failures(self, fail_on: Collection[str]) -> list[str]:
-        """Return which of the words in :data:`FAIL_ON` apply, of those that are asked for."""
+        """Return which of the words in :data:`FAIL_ON` apply, of those that are asked for.
+
+        Where any is, and nothing could be compared, that is a failure too.
+        """
         applies = {
             "regression": self.verdict is Change.REGRESSION,
             "inconclusive": self.verdict is Change.INCONCLUSIVE,
             "broken": bool(self.of(Status.BROKEN)),
             "error": any(each.became_error for each in self.pairs),
+            "gone": bool(self.of(Status.GONE)),
         }
-        return [word for word in FAIL_ON if word in fail_on and applies[word]]
+        found = [word for word in FAIL_ON if word in fail_on and applies[word]]
+        return [*found, NOTHING_COMPARED] if fail_on and not self.agents else found
 
     def as_json(self) -> dict[str, Any]:
         """Return it in the form that ``comparison.json`` holds."""

@@ -7,9 +7,12 @@ from collections.abc import Collection
 MARGIN = 0.05
 """The fall that "no regression" rules out, as a share of the range of rewards."""
 
-FAIL_ON = ("regression", "inconclusive", "broken", "error")
-"""What a comparison can be made to fail on: a verdict, any task that is broken, or any that the baseline
-scored and that is an error now."""
+FAIL_ON = ("regression", "inconclusive", "broken", "error", "gone")
+"""What a comparison can be made to fail on: a verdict, any task that is broken, any that the baseline scored
+and that is an error now, or any of the baseline's that the run does not have."""
+
+NOTHING_COMPARED = "nothing could be compared"
+"""Whatever it was to fail on, a gate that has seen nothing does not pass."""
 
 
 def parse_fail_on(text: str) -> tuple[str, ...]:

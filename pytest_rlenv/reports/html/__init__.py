@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from pytest_rlenv.errors import SpecError
 from pytest_rlenv.reports.comparison.gate import MARGIN
+from pytest_rlenv.reports.growing import may_be_replaced
 from pytest_rlenv.reports.html.baseline import Against
 from pytest_rlenv.reports.html.details import Links, details
 from pytest_rlenv.reports.html.document import render
@@ -48,7 +49,7 @@ def write_html(
 
 
 def write_report(run: StoredRun, target: Path, comparison: Comparison | None) -> None:
-    """Write the report of a run that has been read. The file is replaced in one go.
+    """Write the report of a run that has been read. A file is replaced in one go; a pipe or a device stays.
 
     Args:
         run: the run.
@@ -63,15 +64,17 @@ def write_report(run: StoredRun, target: Path, comparison: Comparison | None) ->
     links = Links(run.folder, target)
     allowed = shares([result.verdict is Outcome.PASSED for result in results])
     rest = (details(record, run.folder, share, links) for record, share in zip(records, allowed, strict=True))
-    partial = _partial(target)
+    partial = _partial(target) if may_be_replaced(target) else target
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with partial.open("w", encoding="utf-8") as file:
             file.writelines(render(first["title"], first, rest))
-        partial.replace(target)
+        if partial != target:
+            partial.replace(target)
     except OSError as error:
-        with suppress(OSError):
-            partial.unlink()
+        if partial != target:
+            with suppress(OSError):
+                partial.unlink()
         raise _not_written(target, error) from error
 
 
@@ -85,8 +88,9 @@ def check_target(target: Path) -> None:
         if target.is_dir():
             raise IsADirectoryError(0, "it is a folder")
         target.parent.mkdir(parents=True, exist_ok=True)
-        _partial(target).touch()
-        _partial(target).unlink()
+        if may_be_replaced(target):
+            _partial(target).touch()
+            _partial(target).unlink()
     except OSError as error:
         raise _not_written(target, error) from error
 

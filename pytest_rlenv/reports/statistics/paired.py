@@ -10,7 +10,7 @@ import math
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import islice
 from statistics import NormalDist, fmean
@@ -21,6 +21,8 @@ EXACT = 1 << 16
 """Up to so many different sums, all ways to swap the two runs are counted; above, some are drawn."""
 MANY = 500
 """With more sizes of moves than this the sum is normal for all that matters, and drawing only takes time."""
+SQUARES = 1e100
+"""Rewards larger than this are compared in units of their range: sums of their squares are infinite."""
 POWER = 0.8
 """How surely an effect is to be seen, to be called detectable."""
 
@@ -61,6 +63,17 @@ class Effect:
     detectable: float | None
     margin: float
     verdict: Change
+
+    def times(self, scale: float) -> Effect:
+        """Return it for rewards so many times as large."""
+        return replace(
+            self,
+            difference=self.difference * scale,
+            low=self.low * scale,
+            high=self.high * scale,
+            detectable=None if self.detectable is None else self.detectable * scale,
+            margin=self.margin * scale,
+        )
 
 
 def mcnemar(fixed: int, broken: int) -> float:
@@ -149,6 +162,9 @@ def compare(
     """
     if not differences:
         return None
+    if scale > SQUARES:
+        found = compare([each / scale for each in differences], margin=margin / scale, level=level)
+        return found and found.times(scale)
     difference = fmean(differences)
     low, high = interval(differences, level=level, scale=scale)
     p = sign_flip(differences)
@@ -158,8 +174,8 @@ def compare(
         verdict = Change.NO_REGRESSION
     else:
         verdict = Change.INCONCLUSIVE
-    found = detectable(differences, level=level, scale=scale)
-    return Effect(len(differences), difference, low, high, level, p, found, margin, verdict)
+    least = detectable(differences, level=level, scale=scale)
+    return Effect(len(differences), difference, low, high, level, p, least, margin, verdict)
 
 
 def interval(differences: Sequence[float], *, level: float = 0.95, scale: float = 1.0) -> tuple[float, float]:

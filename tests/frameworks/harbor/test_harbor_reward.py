@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 from pytest_rlenv.errors import RewardInvalid, RewardMissing, RlenvError, Stage
 from pytest_rlenv.frameworks.harbor.reward import (
     FILES_DISAGREE,
+    LARGEST_REWARD,
     MAX_REWARD_BYTES,
     REWARD_JSON,
     REWARD_TXT,
@@ -271,11 +271,21 @@ def test_rewards_are_finite_or_there_are_none(as_json: bytes | None, as_text: by
     except (RewardMissing, RewardInvalid):
         return
     assert rewards
-    assert all(type(value) is float and math.isfinite(value) for value in rewards.values())
+    assert all(type(value) is float and abs(value) <= LARGEST_REWARD for value in rewards.values())
     "".join(rewards).encode("utf-8")
 
 
-@given(st.floats(allow_nan=False, allow_infinity=False))
+REWARDS = st.floats(-LARGEST_REWARD, LARGEST_REWARD)
+
+
+@pytest.mark.parametrize("number", ["1.0000001e100", "-2e100", "1e308"])
+def test_what_no_mean_can_be_made_of_is_no_reward(number: str) -> None:
+    for files in ((None, number.encode()), (f'{{"reward": {number}}}'.encode(), None)):
+        with pytest.raises(RewardInvalid, match="further from 0 than 1e\\+100 is no reward"):
+            read_rewards(*files)
+
+
+@given(REWARDS)
 def test_every_finite_number_comes_back(number: float) -> None:
     assert read_rewards(None, repr(number).encode()) == ({"reward": number}, [])
     assert read_rewards(json.dumps({"reward": number}).encode(), repr(number).encode()) == (
@@ -284,9 +294,7 @@ def test_every_finite_number_comes_back(number: float) -> None:
     )
 
 
-@given(
-    st.dictionaries(st.text(), st.floats(allow_nan=False, allow_infinity=False) | st.booleans(), min_size=1)
-)
+@given(st.dictionaries(st.text(), REWARDS | st.booleans(), min_size=1))
 def test_every_flat_object_of_numbers_comes_back(table: dict[str, float]) -> None:
     assert read_rewards(json.dumps(table).encode(), None)[0] == {
         key: float(value) for key, value in table.items()
