@@ -17,12 +17,12 @@ import pytest
 from pytest_rlenv.arguments import PREFIX
 from pytest_rlenv.environments.layouts import manifest_of
 from pytest_rlenv.errors import RlenvError
-from pytest_rlenv.execution import Judged, Planned, SelectedTask
+from pytest_rlenv.execution import Planned, SelectedTask
 from pytest_rlenv.reports.messages import failure_text, usage_text
 from pytest_rlenv.rollout import Rollout
 from pytest_rlenv.rollout_ids import SEPARATOR, RolloutId, rollouts_of_a_task
 from pytest_rlenv.secrets import SECRETS
-from pytest_rlenv.state import get_run, is_dry, is_worker
+from pytest_rlenv.state import JUDGED, get_run, is_dry, is_worker
 from pytest_rlenv.task_marks import register_marks, task_marks
 from pytest_rlenv.verdict import Outcome, judge
 
@@ -35,7 +35,7 @@ FIXTURES = pytest.StashKey[Any]()
 
 def test_rollout(rollout: Any, request: pytest.FixtureRequest) -> None:
     """The test of a task: its verdict. Errors and skips never come this far."""
-    judged: Judged | None = request.node.judged
+    judged = request.node.stash.get(JUDGED, None)
     if judged is None or not isinstance(rollout, Rollout):
         pytest.fail(
             "rlenv: an overridden `rollout` fixture must ask for the original one and return a Rollout",
@@ -52,7 +52,6 @@ class RolloutItem(pytest.Function):
     def __init__(self, *, planned: Planned, **keywords: Any) -> None:
         super().__init__(**keywords)
         self.planned = planned
-        self.judged: Judged | None = None
         for mark in task_marks(planned, self.config):
             self.add_marker(mark)
 

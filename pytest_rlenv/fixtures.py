@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_rlenv.state import AHEAD, POOL, RECORD, SECONDS_AHEAD, get_run
+from pytest_rlenv.state import AHEAD, JUDGED, POOL, RECORD, SECONDS_AHEAD, get_run
 
 if TYPE_CHECKING:
     from pytest_rlenv.agents.protocol import Agent
@@ -109,7 +109,7 @@ def rollout(
                 Actors(rlenv_agent, _agent_maker(request, rlenv_agent), rlenv_sandbox),
                 expectation=expectation,
             )
-    item.judged = judged
+    item.stash[JUDGED] = judged
     found = record(judged, item.nodeid, run.worker)
     item.user_properties.extend(properties(found, datadog=run.settings.junit_dd_tags))
     item.stash[RECORD] = json.dumps(found)

@@ -14,7 +14,7 @@ from pytest_rlenv import plain_imports  # noqa: F401 - before our other modules,
 from pytest_rlenv.arguments import is_active, take_arguments
 from pytest_rlenv.notices import Notices
 from pytest_rlenv.options import RULES, add_options, read_options, replace_aliases
-from pytest_rlenv.state import INI_MARKS, NOTICES, RECORD, RUN, SECONDS_AHEAD, is_worker
+from pytest_rlenv.state import INI_MARKS, JUDGED, NOTICES, RECORD, RUN, SECONDS_AHEAD, is_worker
 
 MARKS = (
     "rlenv(repo, agent=..., task=...): run this test, which takes `rollout`, once for each task",
@@ -152,6 +152,8 @@ def pytest_runtest_makereport(
     if RECORD in item.stash and (report.when == "call" or not report.passed):
         vars(report)["rlenv"] = item.stash[RECORD]
         del item.stash[RECORD]
+    if report.when == "teardown" and JUDGED in item.stash:
+        del item.stash[JUDGED]
     return report
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from pytest_rlenv.execution import Judged
     from pytest_rlenv.identity import Identity
     from pytest_rlenv.jobs.ahead import Ahead
     from pytest_rlenv.jobs.pool import Pool
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 RUN: pytest.StashKey[Run] = pytest.StashKey()
 IDENTITY: pytest.StashKey[Identity] = pytest.StashKey()
 SETTINGS: pytest.StashKey[Settings] = pytest.StashKey()
+JUDGED: pytest.StashKey[Judged] = pytest.StashKey()
+"""What became of an item's rollout, until its test has ended: a run of 10,000 must not keep them all."""
 RECORD: pytest.StashKey[str] = pytest.StashKey()
 """On an item: the JSON record of its last rollout, not yet handed to a report."""
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from support.project import Project
 
 HEAVY = ("docker", "huggingface_hub", "pydantic", "yaml", "requests", "filelock", "hypothesis.database")
 PROGRAM = """
@@ -53,3 +54,25 @@ def test_our_modules_are_not_compiled_anew_by_pytest(pytester: pytest.Pytester) 
     command[-1] += "sys.exit(pytest.main(['-q', 'test_plain.py']))"
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
+
+
+def test_what_became_of_a_rollout_is_not_kept_in_memory(project: Project) -> None:
+    project.tasks(a="# scripted: reward=1", b="# scripted: reward=0", c="# scripted: reward=1")
+    project.pytester.makeconftest(
+        """
+        import gc
+        import pytest
+
+        @pytest.hookimpl(tryfirst=True)
+        def pytest_sessionfinish(session):
+            from pytest_rlenv.rollout import Rollout
+
+            gc.collect()
+            kept = [each for each in gc.get_objects() if isinstance(each, Rollout)]
+            terminal = session.config.pluginmanager.get_plugin("terminalreporter")
+            reports = [report for found in terminal.stats.values() for report in found]
+            print("kept:", len(kept), sum("rlenv" in vars(report) for report in reports), len(reports) > 5)
+        """
+    )
+    done = project.demo("-s")
+    done.stdout.fnmatch_lines(["*kept: [01] 0 True"])  # Python itself holds the last exception
