@@ -124,7 +124,8 @@ def test_the_virtual_environment_gets_what_is_named_and_keeps_what_it_had(tmp_pa
     (tmp_path / "pyproject.toml").write_text("")
     (tmp_path / ".venv" / "bin").mkdir(parents=True)
     (tmp_path / ".venv" / "pyvenv.cfg").touch()
-    shutil.copy(ROOT / "scripts" / "setup_venv.sh", tmp_path / "scripts")
+    for name in ("setup_venv.sh", "find_python.sh"):
+        shutil.copy(ROOT / "scripts" / name, tmp_path / "scripts")
     script(tmp_path / ".venv/bin/python", '[[ $1 == -c ]] || echo "${*:6}" >>installed')
     script(tmp_path / ".venv/bin/pip", "")
 

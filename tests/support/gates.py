@@ -6,6 +6,7 @@ import contextlib
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from ipaddress import ip_address
@@ -52,6 +53,13 @@ class Server:
     def _serve(self, connection: socket.socket, received: bytearray) -> None:
         with connection, contextlib.suppress(OSError):
             self._answer(connection, received)
+
+    def saw(self, end: bytes) -> bool:
+        """Return whether the last of what came is ``end``, which may take its time to come."""
+        until = time.monotonic() + LIMIT
+        while not self.text.endswith(end) and time.monotonic() < until:
+            time.sleep(0.01)
+        return self.text.endswith(end)
 
     def close(self) -> None:
         with contextlib.suppress(OSError):
