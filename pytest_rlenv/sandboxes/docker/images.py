@@ -55,7 +55,6 @@ class ImageStore:
         self._uses = ImageUses(context.cache_dir, engine.fingerprint())
         self._min_free = context.min_free
         self._has_buildkit: bool | None = None
-        self._bases: dict[str, str] = {}
         self._facts: dict[str, ImageFacts] = {}
         self._has: dict[tuple[str, str], bool] = {}
 
@@ -126,7 +125,7 @@ class ImageStore:
         if not self._has_buildkit:
             _refuse_for_old_builder(context)
         names = base_images(context.dockerfile, context.options.args, context.options.target)
-        bases = {name: self._base(name, deadline) for name in names}
+        bases = {name: str(self._ensure(name, deadline)["Id"]) for name in names}
         key = self._key(context, bases)
         tag = f"{NAMESPACE}/{_slug(slug)}:{tag_of(key)}"
         self._uses.claim(key)
@@ -141,12 +140,6 @@ class ImageStore:
             require_space(self._engine, self._min_free, doing=f"build {context.root}")
             image = self._build(context, tag, key, deadline)
             return self._ref(tag, self._find(image) or {"Id": image}, built=True)
-
-    def _base(self, name: str, deadline: float | None) -> str:
-        """Return a base image's id, looked up once: all that a run builds is built on the same."""
-        if name not in self._bases:
-            self._bases[name] = str(self._ensure(name, deadline)["Id"])
-        return self._bases[name]
 
     def _ref(self, name: str, found: dict[str, Any], *, digest: str = "", built: bool = False) -> ImageRef:
         """Return an image that the engine has described, and keep what it says of itself."""
