@@ -180,7 +180,7 @@ class Controller:
             self._count_failed()
         if report.when == "teardown" and self._reports is not None:
             self._reports.test_ended()
-        text = vars(report).pop("rlenv", None)  # pytest keeps every report to the end
+        text = getattr(report, "rlenv", None)
         if text is None:
             return
         from pytest_rlenv.reports.aggregate import Result

@@ -157,6 +157,13 @@ def pytest_runtest_makereport(
     return report
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_logreport(report: pytest.TestReport) -> Generator[None, None, None]:
+    """Take the record off a report that everybody has seen: pytest keeps reports to the end."""
+    yield
+    vars(report).pop("rlenv", None)
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Let go of the sandbox."""
     if RUN in config.stash:
