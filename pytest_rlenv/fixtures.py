@@ -90,6 +90,7 @@ def rollout(
     from pytest_rlenv.reports.messages import error_text
     from pytest_rlenv.rollout_run import Actors, gate_text, run_rollout
     from pytest_rlenv.secrets import SECRETS
+    from pytest_rlenv.stop_flag import NOT_STARTED
     from pytest_rlenv.verdict import Expectation, Outcome
 
     plan = planned(request)
@@ -102,7 +103,7 @@ def rollout(
     if judged is None:
         with request.config.stash[POOL].guest() if POOL in request.config.stash else nullcontext():
             if why := run.stopped():
-                pytest.skip(f"not started: {why}")
+                pytest.skip(SECRETS.redact(f"{NOT_STARTED}{why}"))
             judged = run_rollout(
                 run,
                 replace(plan, task=rlenv_task),

@@ -11,6 +11,9 @@ from pathlib import Path
 NO_WORDS = "no space left for the run's own files"
 """What a file without a reason in it means: there was no space for the reason."""
 
+NOT_STARTED = "not started: "
+"""How the reason of a test begins that was skipped because no more rollouts are started."""
+
 _FILE = "stop"
 
 

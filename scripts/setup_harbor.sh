@@ -4,7 +4,7 @@
 #
 #   bash scripts/setup_harbor.sh [VERSION]      0.26.0 by default; needs Python 3.12 or later
 #
-# PYTHON=/path/to/python3 chooses the interpreter. Nothing outside that folder is changed.
+# PYTHON=/path/to/python3 chooses the interpreter; the exit code is 3 where none fits. Nothing outside that folder is changed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/find_python.sh
@@ -18,7 +18,7 @@ say() { printf 'setup_harbor: %s\n' "$*" >&2; }
 if [[ ! -f $stamp ]]; then
     python=$(find_python 'sys.version_info >= (3, 12)' ensurepip venv) || {
         say "Harbor needs Python 3.12 or later with venv, and there is none${PYTHON:+ at PYTHON=$PYTHON}"
-        exit 1
+        exit 3
     }
     say "installing Harbor $version with $python"
     "$python" -m venv --clear "$folder"

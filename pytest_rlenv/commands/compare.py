@@ -8,9 +8,9 @@ import shutil
 import sys
 from pathlib import Path
 
-from pytest_rlenv.commands.protocol import FAILED, OK, readable
+from pytest_rlenv.commands.protocol import FAILED, OK, add_margin, readable
 from pytest_rlenv.errors import SpecError
-from pytest_rlenv.reports.comparison.gate import MARGIN, parse_fail_on, parse_margin
+from pytest_rlenv.reports.comparison.gate import parse_fail_on
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,13 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print the comparison as JSON")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="also write it as Markdown")
     parser.add_argument("--all", action="store_true", help="show all tasks that differ, however many")
-    parser.add_argument(
-        "--margin",
-        type=readable(parse_margin),
-        default=MARGIN,
-        metavar="X",
-        help='the fall that "no regression" rules out, as a share of the range of rewards (default: 0.05)',
-    )
+    add_margin(parser)
     parser.add_argument(
         "--fail-on",
         type=readable(parse_fail_on),

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable
 from typing import NoReturn, Protocol, TypeVar
 
+from pytest_rlenv.reports.comparison.gate import MARGIN, parse_margin
+
 T = TypeVar("T")
 
 OK, FAILED, USAGE = 0, 1, 4
@@ -36,6 +38,17 @@ class Parser(argparse.ArgumentParser):
         """Say what is wrong with the command line, and end."""
         self.print_usage(sys.stderr)
         self.exit(USAGE, f"{self.prog}: error: {message}\n")
+
+
+def add_margin(parser: argparse.ArgumentParser) -> None:
+    """Declare ``--margin``, for each command that compares runs."""
+    parser.add_argument(
+        "--margin",
+        type=readable(parse_margin),
+        default=MARGIN,
+        metavar="X",
+        help='the fall that "no regression" rules out, as a share of the range of rewards (default: 0.05)',
+    )
 
 
 def readable(parse: Callable[[str], T]) -> Callable[[str], T]:

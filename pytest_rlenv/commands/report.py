@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from pytest_rlenv.commands.protocol import OK, readable
-from pytest_rlenv.reports.comparison.gate import MARGIN, parse_margin
+from pytest_rlenv.commands.protocol import OK, add_margin
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,13 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="RUN",
         help="also show what became of each task since this run: a folder, a results.jsonl or a JUnit file",
     )
-    parser.add_argument(
-        "--margin",
-        type=readable(parse_margin),
-        default=MARGIN,
-        metavar="X",
-        help='the fall that "no regression" rules out, as a share of the range of rewards (default: 0.05)',
-    )
+    add_margin(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

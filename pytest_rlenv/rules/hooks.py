@@ -16,6 +16,7 @@ from pytest_rlenv.agents.loading import agent_names
 from pytest_rlenv.arguments import ARGUMENTS, is_active
 from pytest_rlenv.options import RULES
 from pytest_rlenv.state import STARTED, get_run, get_settings, is_dry
+from pytest_rlenv.stop_flag import NOT_STARTED
 
 if TYPE_CHECKING:
     from pytest_rlenv.rules.budgets import Budgets
@@ -28,8 +29,6 @@ OWN_NARROWING = ("task", "exclude_task", "limit", "shard", "resume")
 """Settings of ours likewise."""
 
 SHOWN = 20
-NOT_STARTED = "not started: "
-"""How the reason of a test begins that was skipped because no more rollouts are started."""
 
 
 class RunRules:
