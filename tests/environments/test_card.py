@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_rlenv.environments.card import read_card
@@ -48,7 +48,6 @@ def test_a_local_folder_needs_no_card(readme: str | None) -> None:
     assert (card.tags, card.warnings) == ((), ())
 
 
-@settings(deadline=None)
 @given(
     st.one_of(st.text(), st.text().map("---\n{}\n---\n".format), st.just("---\n" + "[" * 1500 + "\n---\n"))
 )

@@ -3,7 +3,7 @@ from __future__ import annotations
 from urllib.parse import unquote
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_rlenv.environments.discovery import find_tasks, task_id
@@ -135,7 +135,6 @@ def test_a_broken_task_stands_among_the_others_in_order() -> None:
     ]
 
 
-@settings(deadline=None)
 @given(st.text(min_size=1))
 def test_ids_are_safe_and_can_be_told_apart(path: str) -> None:
     id_ = task_id(path)
@@ -144,7 +143,6 @@ def test_ids_are_safe_and_can_be_told_apart(path: str) -> None:
         assert unquote(id_) == path
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.text(alphabet="ab/%:[]5B.", min_size=1, max_size=12).map(lambda s: s.strip("/")), max_size=6)
 )

@@ -5,7 +5,7 @@ import sys
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_rlenv.environments.model import TaskRef
@@ -100,7 +100,6 @@ json_values = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(json_values)
 def test_any_json_is_a_registry_or_an_error_of_ours(value: object) -> None:
     try:

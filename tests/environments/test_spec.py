@@ -190,7 +190,7 @@ PIECES = [
 PIECES += ["/", "@", "..", "refs/pr/1", "%2F", "%00", "?", "#", "[", "]", "~", ".", "\\", ":", " ", "\ud800"]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=400, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=400)
 @given(
     st.one_of(
         st.text(),

@@ -74,5 +74,5 @@ def test_what_became_of_a_rollout_is_not_kept_in_memory(project: Project) -> Non
             print("kept:", len(kept), sum("rlenv" in vars(report) for report in reports), len(reports) > 5)
         """
     )
-    done = project.demo("-s")
+    done = project.run("--rlenv", "envs/demo", "-s", process=True)
     done.stdout.fnmatch_lines(["*kept: 0 0 True"])  # after a failure Python keeps the last exception's frames

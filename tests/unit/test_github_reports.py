@@ -49,7 +49,6 @@ def test_an_annotation_is_escaped() -> None:
     ]
 
 
-@settings(deadline=None)
 @given(st.text(), st.text())
 def test_no_text_makes_a_second_command(task: str, message: str) -> None:
     annotations = Annotations()
@@ -116,7 +115,7 @@ def test_the_summary_has_numbers_and_what_did_not_pass() -> None:
     assert "<code>good</code>" not in text
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.text(st.characters(codec="utf-8"), max_size=80))
 def test_no_text_is_markup_in_the_summary(message: str) -> None:
     text = render([result(message=message)], run="run")

@@ -162,7 +162,7 @@ def test_the_text_has_the_hint_the_evidence_and_the_notes() -> None:
 anything = st.text(st.characters(codec=None), max_size=60)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(message=anything, name=anything.filter(lambda text: "::" not in text), note=anything)
 def test_no_text_makes_a_file_that_is_not_valid(
     tmp_path_factory: pytest.TempPathFactory, message: str, name: str, note: str

@@ -164,7 +164,7 @@ def test_files_lose_their_secrets_and_keep_the_rest(secrets: Secrets, tmp_path: 
     assert {path.name for path in tmp_path.rglob("*")} == {"sub", "log.txt", "state.bin", "clean.txt", "link"}
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(before=st.integers(0, 200), between=st.integers(0, 100), chunk=st.integers(1, 64))
 def test_a_secret_across_chunks_of_a_large_file_is_found(
     tmp_path_factory: pytest.TempPathFactory, before: int, between: int, chunk: int

@@ -74,7 +74,7 @@ def test_a_thousand_tasks_take_as_many_lines_as_fifty() -> None:
 texts = st.text(max_size=120)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(texts, texts.filter(bool), st.integers(60, 120), st.booleans(), st.integers(1, 6))
 def test_no_line_is_wider_than_the_terminal(
     message: str, task: str, width: int, verbose: bool, count: int
@@ -85,7 +85,6 @@ def test_no_line_is_wider_than_the_terminal(
     assert all(width_of(row.text) + 9 <= width and "\n" not in row.text for row in rows)
 
 
-@settings(deadline=None)
 @given(texts, st.integers(0, 60))
 def test_a_text_is_cut_to_columns(text: str, width: int) -> None:
     assert width_of(fit(text, width)) <= width

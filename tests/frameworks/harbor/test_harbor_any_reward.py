@@ -91,7 +91,7 @@ FILES = (
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(as_json=st.none() | FILES, as_text=st.none() | FILES, code=st.sampled_from([0, 1, 127, 137, None]))
 @example(as_json=Left(b'{"reward": 1, "reward": 1}'), as_text=None, code=0)
 @example(as_json=Left(b'\xef\xbb\xbf{"reward": 1}'), as_text=Left(b"1"), code=0)

@@ -26,9 +26,7 @@ from pytest_rlenv.frameworks.harbor.task import load_task
 from pytest_rlenv.rollout import Rollout
 from pytest_rlenv.verdict import Expectation, judge
 
-FEW = settings(
-    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
-)
+FEW = settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 SHORT = st.text("ab.-", min_size=1, max_size=3)
 NAMES = st.sampled_from(["one", "two", "a b", "CON", "..", "x" * 300, "é", ""])
 SECONDS = st.sampled_from([0.1, 1, 60, 1e9, 0, -1])

@@ -288,7 +288,7 @@ PATTERNS = st.sampled_from(ANCHORED + FLOATING)
 
 
 @pytest.mark.skipif(not shutil.which("tar"), reason="compares with GNU tar")
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(paths=st.lists(NAMES, min_size=1, max_size=6), pattern=PATTERNS)
 def test_exclude_is_what_tar_leaves_out(
     tmp_path_factory: pytest.TempPathFactory, paths: list[list[str]], pattern: str

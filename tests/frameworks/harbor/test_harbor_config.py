@@ -514,7 +514,6 @@ def config_or_message(text: bytes | str) -> TaskConfig | str:
         return error.message
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=400))
 def test_any_bytes_are_a_config_or_a_clear_error(data: bytes) -> None:
     read = config_or_message(data)
@@ -561,7 +560,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(st.sampled_from(FIELDS), VALUES, max_size=5))
 def test_any_table_is_a_config_or_a_clear_error(table: dict[str, Any]) -> None:
     text = "\n".join(f"{key} = {as_toml(value)}" for key, value in table.items())
@@ -625,7 +624,7 @@ def same(found: Any, given_value: Any) -> bool:
     return found == given_value or (found != found and given_value != given_value)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(CONFIGS)
 def test_a_valid_config_is_read_as_written_without_warnings(table: dict[str, Any]) -> None:
     text = "\n".join(f"{key} = {as_toml(value)}" for key, value in table.items())

@@ -190,7 +190,7 @@ def paths_of(folder: Path) -> dict[str, bool]:
     return {path.relative_to(folder).as_posix(): path.is_dir() for path in found}
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(lines=LINES)
 def test_git_agrees(repository: Path, lines: list[str]) -> None:
     # git 2.39 and its neighbours match stars beside a name ("a**b") depending on where strings lie in memory

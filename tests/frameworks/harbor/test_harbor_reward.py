@@ -261,7 +261,7 @@ JSON_VALUES = st.recursive(
 BYTES = st.none() | st.binary(max_size=60) | JSON_VALUES.map(lambda value: json.dumps(value).encode())
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(BYTES, BYTES)
 @example(b'{"reward": 1e309}', None)
 @example(b"[" * 60_000, b"9" * 60_000)

@@ -250,7 +250,7 @@ KEYS = st.sampled_from(
 
 
 @example({"build": {}}, {"": 1})
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.dictionaries(KEYS, VALUES, max_size=4), st.dictionaries(st.text(max_size=4), VALUES, max_size=2))
 def test_any_service_is_read_or_refused(
     tmp_path: Path, service: dict[str, object], more: dict[str, object]

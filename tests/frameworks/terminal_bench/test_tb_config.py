@@ -151,7 +151,7 @@ TEXTS = st.one_of(
 )
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(TEXTS | TEXTS.map(lambda text: f"instruction: x\n{text}"))
 @example("instruction: x\ntags: =\n")
 @example("? [a]\n: b")
@@ -168,7 +168,6 @@ def test_any_text_gives_a_config_or_one_clear_error(text: str) -> None:
         assert message is None or (message.startswith("x.yaml: ") and message.isprintable())
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=40))
 def test_any_bytes_give_a_config_or_one_clear_error(data: bytes) -> None:
     message = complaint(lambda: parse_config(data, "x.yaml"))

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_rlenv.errors import RewardMissing
@@ -133,14 +133,12 @@ NAMES = st.text(alphabet="abc:[]-.é", min_size=1)
 STATUSES = st.sampled_from(["PASSED", "FAILED", "SKIPPED", "XFAIL", "XPASS", "ERROR"])
 
 
-@settings(deadline=None)
 @given(st.text(alphabet="=PASSED shortumy\n"), st.dictionaries(NAMES, STATUSES))
 def test_every_line_with_a_status_is_a_test(before: str, tests: dict[str, str]) -> None:
     lines = [f"{status} t.py::{name}" for name, status in tests.items()]
     assert statuses("\n".join([before, HEAD, *lines])) == tests
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_any_output_is_read(text: str) -> None:
     assert read_summary(text) is None or "short test summary info" in text.lower()

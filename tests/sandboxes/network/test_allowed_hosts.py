@@ -6,7 +6,7 @@ import string
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_rlenv.sandboxes.model import ALLOWLIST, NO_NETWORK, PUBLIC
@@ -192,7 +192,6 @@ LABELS = st.text(string.ascii_lowercase + string.digits + "-", min_size=1, max_s
 NAMES = st.lists(LABELS, min_size=1, max_size=4).map(lambda labels: ".".join([*labels, "test"]))
 
 
-@settings(deadline=None)
 @given(NAMES, NAMES)
 def test_a_name_allows_itself_and_a_wildcard_what_is_below(name: str, other: str) -> None:
     assert HostList([name]).allows_name(other) is (name == other)
@@ -200,7 +199,6 @@ def test_a_name_allows_itself_and_a_wildcard_what_is_below(name: str, other: str
     assert HostList([f"*.{name}"]).allows_name(f"{other}.{name}")
 
 
-@settings(deadline=None)
 @given(st.ip_addresses(), st.ip_addresses(), st.integers(0, 32))
 def test_a_range_allows_what_is_in_it(address: object, other: object, length: int) -> None:
     network = ip_network(f"{address}/{length}", strict=False)
@@ -210,7 +208,6 @@ def test_a_range_allows_what_is_in_it(address: object, other: object, length: in
     assert Policy(ALLOWLIST, listed).allows(parse_target(f"{shown}:1")) is ((mapped or other) in network)
 
 
-@settings(deadline=None)
 @given(st.text(max_size=40))
 def test_reading_a_host_gives_a_host_or_an_error(text: str) -> None:
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_rlenv.sandboxes.network.heads import CHUNKED, BadRequest, parse_head, split_url
@@ -130,7 +130,6 @@ def test_what_is_no_absolute_url(url: str) -> None:
         split_url(url)
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=80))
 def test_whatever_comes_is_read_or_refused(data: bytes) -> None:
     for tried in (data, data + b"\r\n\r\n", b"GET http://a.test/ HTTP/1.1\r\n" + data + b"\r\n\r\n"):

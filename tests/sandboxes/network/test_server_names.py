@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.gates import client_hello
 
@@ -56,14 +56,12 @@ def test_greetings_that_name_no_server(hello: bytes, reason: str) -> None:
         server_name(hello)
 
 
-@settings(deadline=None)
 @given(st.integers(0, len(HELLO) - 1))
 def test_a_greeting_that_is_cut_short_names_no_other_server(length: int) -> None:
     with contextlib.suppress(NotTls):
         assert server_name(HELLO[:length]) == "good.test"
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_whatever_comes_names_a_server_or_none(data: bytes) -> None:
     for hello in (data, b"\1" + len(data).to_bytes(3, "big") + data):
