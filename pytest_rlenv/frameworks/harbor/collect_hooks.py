@@ -18,14 +18,16 @@ from pytest_rlenv.text import decode, tail
 from pytest_rlenv.verdict import number
 
 _OUTPUT = 500
-_GRACE = 10.0
+GRACE = 10.0
 """Seconds that the shell in the box has to end a hook, before everything in the box is killed."""
 _LATE = 124
 _WITHIN = """
 "$0" -c "$2" & hook=$!
-( trap 'kill $nap; exit 1' TERM; sleep "$1" & nap=$!; wait $nap && kill -9 $hook ) >/dev/null 2>&1 & timer=$!
+( trap '[ $! = $hook ] || kill -9 $!; exit 1' TERM
+  sleep "$1" & wait $! && kill -9 $hook ) >/dev/null 2>&1 & timer=$!
+exec 2>/dev/null
 wait $hook; code=$?
-kill $timer 2>/dev/null
+kill $timer
 wait $timer && exit 124
 exit $code
 """
@@ -49,7 +51,7 @@ def run_hooks(hooks: Iterable[CollectHook], services: Mapping[str, Box], record:
             )
             continue
         shell = "bash" if hook.service == MAIN_SERVICE else "sh"  # few images of services have a bash
-        guard = None if hook.limit is None else hook.limit + _GRACE
+        guard = None if hook.limit is None else hook.limit + GRACE
         try:
             done = services[hook.service].run(
                 within(shell, hook.command, hook.limit), user=hook.user, timeout=guard

@@ -171,14 +171,24 @@ class _Collector:
             self._miss(artifact, "not there after the agent")
         return None
 
+    def _note_link(self, asked: str, path: str, got: Extracted) -> None:
+        """Note a link to a file, of which Harbor has nothing but the link."""
+        if not any(entry.path == "" for entry in got.entries):
+            self._record.note(
+                "artifact-link", f"artifact {asked}: a link; what it leads to, {path}, was taken"
+            )
+
     def _get(self, box: Box, path: str, dest: Path, skip: Callable[[str], bool] | None) -> Extracted:
         """Copy what is at a path, or where a link there leads within the box."""
+        asked = path
         for _ in range(_MAX_LINKS):
             got = box.get_tree(path, dest, cap=self._bytes, max_files=self._files, skip=skip)
             link = next((e.link for e in got.entries if e.path == PurePosixPath(path).name), None)
             if link is None or any(entry.path == "" for entry in got.entries):
                 self._bytes -= got.bytes
                 self._files -= got.files
+                if path != asked and got.files:
+                    self._note_link(asked, path, got)
                 return got
             path = str(PurePosixPath(path).parent / link)
         return Extracted()

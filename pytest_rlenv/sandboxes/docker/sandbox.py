@@ -8,19 +8,18 @@ import threading
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast
 
+from pytest_rlenv.errors import Unsupported
 from pytest_rlenv.sandboxes.confinement import check_spec
 from pytest_rlenv.sandboxes.docker import archive
 from pytest_rlenv.sandboxes.docker.box import DockerBox
 from pytest_rlenv.sandboxes.docker.client import Engine, shared_engine
-from pytest_rlenv.sandboxes.docker.disposal import Disposal
 from pytest_rlenv.sandboxes.docker.failures import EngineRefused, refusals_as_errors
 from pytest_rlenv.sandboxes.docker.handover import impediment, not_shared
 from pytest_rlenv.sandboxes.docker.health import wait_healthy
 from pytest_rlenv.sandboxes.docker.hostconfig import check_warnings, host_config
-from pytest_rlenv.sandboxes.docker.images import ImageStore
 from pytest_rlenv.sandboxes.docker.labels import box_labels
 from pytest_rlenv.sandboxes.docker.networks import BoxNetwork, sweep_folders
-from pytest_rlenv.sandboxes.docker.oom import OomWatch
+from pytest_rlenv.sandboxes.docker.parts import Parts
 from pytest_rlenv.sandboxes.docker.postmortem import ImageFacts, cause_of_death, start_refused
 from pytest_rlenv.sandboxes.docker.reaper import dismiss_reaper, start_reaper
 from pytest_rlenv.sandboxes.docker.removal import remove_container
@@ -34,18 +33,15 @@ from pytest_rlenv.sandboxes.model import (
     BoxSpec,
     Capabilities,
     Entry,
+    ImageLayer,
     ImageRef,
     ImageSpec,
     SandboxContext,
 )
-from pytest_rlenv.sandboxes.slots import Slots
 from pytest_rlenv.sandboxes.starts import Starts
 
 if TYPE_CHECKING:
-    from pytest_rlenv.sandboxes.docker.compose.services import Prepared, Services
-
-STARTS_PER_CORE = 4
-"""Boxes that start at once for each core of the engine's machine; more than that only wait for each other."""
+    from pytest_rlenv.sandboxes.docker.compose.services import Prepared
 
 _MIB = 1024 * 1024
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_.-]+")
@@ -67,7 +63,7 @@ class DockerSandbox:
         self._context = context
         self._given = engine
         self._lock = threading.Lock()
-        self._ready: _Ready | None = None
+        self._ready: Parts | None = None
         self._starts = Starts()
 
     def describe(self) -> str:
@@ -95,7 +91,10 @@ class DockerSandbox:
             network_modes=frozenset(modes),
             switches_network=frozenset(modes),
             missing_networks={ALLOWLIST: no_allowlists} if no_allowlists else {},
+            listeners=not no_allowlists,
+            missing_listeners=no_allowlists,
             builds_images=True,
+            extends_images=True,
             prepares_ahead=True,
             services=True,
             users=True,
@@ -128,6 +127,18 @@ class DockerSandbox:
             if image.compose is not None:
                 return self._parts().services.prepare(image, image.compose, timeout=timeout)
             return self._parts().images.prepare(image, timeout=timeout)
+
+    def extend(self, image: ImageRef, layer: ImageLayer, *, timeout: float | None = None) -> ImageRef:
+        """Return an image with a layer on it; however many workers ask, one makes it.
+
+        Raises:
+            BuildFailed, StageTimeout (stage build), SandboxFailed, DiskFull, EngineUnavailable.
+            Unsupported: the image has services beside it.
+        """
+        if image.services is not None:
+            raise Unsupported("an image with services beside it is not extended")
+        with refusals_as_errors():
+            return self._parts().images.extend(image, layer, timeout=timeout)
 
     def start(self, image: ImageRef, spec: BoxSpec, entries: Iterable[Entry] = ()) -> DockerBox:
         """Start a box; ``entries`` are there (at absolute paths, below ``/``) before its first process.
@@ -167,7 +178,7 @@ class DockerSandbox:
                 dismiss_reaper(self._context)
 
     def _start(
-        self, parts: _Ready, image: ImageRef, facts: ImageFacts, spec: BoxSpec, entries: tuple[Entry, ...]
+        self, parts: Parts, image: ImageRef, facts: ImageFacts, spec: BoxSpec, entries: tuple[Entry, ...]
     ) -> DockerBox:
         for last in (False, True):
             stamps = Stamps()
@@ -187,7 +198,7 @@ class DockerSandbox:
         )
 
     def _boot(
-        self, parts: _Ready, image: ImageRef, facts: ImageFacts, spec: BoxSpec, entries: tuple[Entry, ...]
+        self, parts: Parts, image: ImageRef, facts: ImageFacts, spec: BoxSpec, entries: tuple[Entry, ...]
     ) -> tuple[str, BoxNetwork]:
         """Create, fill and start a container; nothing is left of one that fails."""
         engine = parts.engine
@@ -241,66 +252,11 @@ class DockerSandbox:
             ),
         }
 
-    def _parts(self) -> _Ready:
+    def _parts(self) -> Parts:
         with self._lock:
             if self._ready is None:
-                self._ready = _Ready(self._given or shared_engine(), self._context)
+                self._ready = Parts(self._given or shared_engine(), self._context)
             return self._ready
-
-
-class _Ready:
-    """What a sandbox has once it is connected."""
-
-    def __init__(self, engine: Engine, context: SandboxContext) -> None:
-        self.engine = engine
-        self.images = ImageStore(engine, context)
-        starts = STARTS_PER_CORE * int(engine.info().get("NCPU") or 1)
-        self.slots = Slots(context.cache_dir / "start-slots" / engine.fingerprint(), starts)
-        self.oom = OomWatch(engine, context.session)
-        self.boxes: set[str] = set()
-        self.networks: dict[str, BoxNetwork] = {}
-        self.disposal = Disposal(engine, self.forget)
-        self._context = context
-        self._services: Services | None = None
-        self._services_lock = threading.Lock()
-
-    @property
-    def services(self) -> Services:
-        """What makes boxes with services beside them, made when the first one is asked for."""
-        with self._services_lock:
-            if self._services is None:
-                from pytest_rlenv.sandboxes.docker.compose.services import Services
-
-                self._services = Services(self.engine, self._context, self.images, self.oom)
-            return self._services
-
-    @property
-    def has_services(self) -> bool:
-        """True while a box with services is up."""
-        return self._services is not None and bool(self._services.up)
-
-    def forget(self, container: str) -> None:
-        """Take note that a container is gone."""
-        self.boxes.discard(container)
-        network = self.networks.pop(container, None)
-        if network is not None:
-            network.close()
-
-    def remove_boxes(self) -> None:
-        """Have removed what is up."""
-        for container in list(self.boxes):
-            self.disposal.discard(container)
-        if self._services is not None:
-            self._services.remove_all()
-
-    def close(self) -> None:
-        """Remove what is up, and wait for it."""
-        self.remove_boxes()
-        if self._services is not None:
-            self._services.close()
-        self.disposal.close()
-        self.images.close()
-        self.oom.close()
 
 
 def _has_nvidia(engine: Engine) -> bool:
