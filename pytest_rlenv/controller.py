@@ -89,6 +89,7 @@ class Controller:
         )
         if is_dry(self.config):
             return
+        run.check_agents()
         self._results_folder().claim()
         run.check_sandbox()
         self._results_folder().clear(run.sandbox.describe())
@@ -121,6 +122,8 @@ class Controller:
         run = get_run(self.config)
         sandbox = run.settings.sandbox if is_dry(self.config) else run.sandbox.describe()
         lines = header_lines(run.environments, run.settings.agent, sandbox)
+        if model := run.settings.model_words:
+            lines.append(f"rlenv: model={model}")
         dist = getattr(self.config.option, "dist", "no")
         if dist in ONE_WORKER and is_distributed(self.config):
             lines.append(f"rlenv: warning: --dist {dist} runs a whole environment on one worker; use load")

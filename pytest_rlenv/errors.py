@@ -171,6 +171,47 @@ class AgentFailed(RlenvError):
     default_stage = Stage.AGENT
 
 
+class ModelUnavailable(RlenvError):
+    """The model's endpoint does not answer, or only with errors of its own, however often it is asked."""
+
+    default_stage = Stage.AGENT
+
+
+class ModelAccessDenied(RlenvError):
+    """The model's provider does not take the key, or there is no credit behind it."""
+
+    kind = Kind.CONFIG
+    default_stage = Stage.AGENT
+
+
+class ModelNotFound(RlenvError):
+    """The provider has no model of that name."""
+
+    kind = Kind.CONFIG
+    default_stage = Stage.AGENT
+
+
+class ModelRequestInvalid(RlenvError):
+    """The provider refuses a request as it is, or its answer is none that can be read."""
+
+    kind = Kind.AGENT
+    default_stage = Stage.AGENT
+
+
+class RecordingUnusable(RlenvError):
+    """There is no recording of this rollout's model, or none that can be read."""
+
+    kind = Kind.CONFIG
+    default_stage = Stage.AGENT
+
+
+class ReplayDiverged(RlenvError):
+    """The agent asked its model for something else than what was recorded."""
+
+    kind = Kind.AGENT
+    default_stage = Stage.AGENT
+
+
 class RewardMissing(RlenvError):
     """The verifier ended and left no reward file, or an empty one."""
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from pytest_rlenv.agents.protocol import Agent
 from pytest_rlenv.disk import OUTPUT_CURE, disk_full, is_full
@@ -23,6 +24,12 @@ from pytest_rlenv.sandboxes.protocol import Sandbox
 from pytest_rlenv.secrets import SECRETS
 from pytest_rlenv.settings import Settings
 from pytest_rlenv.verdict import Expectation, Verdict, expectation_for, judge, with_range
+
+if TYPE_CHECKING:
+    from pytest_rlenv.model_proxy.proxy import ModelProxy
+
+MODEL_CALLS = "model-calls.jsonl"
+"""The file in a rollout's folder with a line for each call of the agent's model."""
 
 _NONE: Mapping[str, str] = MappingProxyType({})
 """One for all tasks, since there may be 10,000."""
@@ -143,6 +150,7 @@ def execute(
     expected = expectation or default
     clock = StageClock(rollout)
     folder: Path | None = None
+    model: ModelProxy | None = None
     try:
         folder = make_folder()
         with clock.stage(Stage.LOAD):
@@ -154,6 +162,7 @@ def execute(
         rollout.reward_key = expected.key or rollout.reward_key or task.reward_key
         if earlier is not None and (taken := earlier.take_over(rollout, folder)) is not None:
             return _judged_again(taken, expected)
+        model = _model(planned, agent, settings, folder)
         task.run(
             RolloutContext(
                 agent=agent,
@@ -168,6 +177,7 @@ def execute(
                 build=settings.build,
                 extra_instructions=settings.extra_instruction,
                 prompt_template=settings.prompt_template,
+                model=model,
             )
         )
     except Unsupported as reason:
@@ -180,6 +190,9 @@ def execute(
         rollout.error = ErrorInfo.of(known) if known else _internal_error()
     except Exception:
         rollout.error = _internal_error()
+    finally:
+        if model is not None:
+            _close_model(model, rollout)
     clock.finish()
     if folder is not None:
         _remove_secrets(folder, rollout)
@@ -200,6 +213,30 @@ def _remove_secrets(folder: Path, rollout: Rollout) -> None:
         rollout.note(
             "secrets", f"not searched for secrets, as they cannot be read: {', '.join(problems[:3])}"
         )
+
+
+def _model(planned: Planned, agent: Agent, settings: Settings, folder: Path) -> ModelProxy | None:
+    """Return the server of an agent's model, if it needs one.
+
+    Raises:
+        SpecError: there is no model, or no key for it.
+        RecordingUnusable: there is no recording of this rollout to replay.
+    """
+    if not agent.needs_model:
+        return None
+    from pytest_rlenv.model_proxy.access import ModelAccess, RolloutName
+
+    access = ModelAccess.of(settings, os.environ)
+    name = RolloutName(planned.task.environment.name, planned.task.id, planned.agent_name, planned.attempt)
+    return access.proxy(name, folder / MODEL_CALLS)
+
+
+def _close_model(model: ModelProxy, rollout: Rollout) -> None:
+    model.close()
+    if rollout.error is None and rollout.skip_reason is None and (left := model.left_unasked()):
+        rollout.note("replay-left", left)
+    if model.recording_problem:
+        rollout.note("recording", f"not all calls of the model could be kept: {model.recording_problem}")
 
 
 def _load(selected: SelectedTask) -> LoadedTask:

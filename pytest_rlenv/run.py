@@ -7,12 +7,13 @@ cache and label alike.
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from pytest_rlenv.agents.loading import load_agent
+from pytest_rlenv.agents.loading import load_agent, split_agent, version_with_variant
 from pytest_rlenv.agents.protocol import Agent
 from pytest_rlenv.environments.model import Environment, TaskRef
 from pytest_rlenv.errors import DiskFull, FetchFailed, RlenvError, SandboxFailed, SpecError, Stage
@@ -231,9 +232,32 @@ class Run:
         """
         cls = load_agent(name)
         try:
-            return cls(model=self.settings.model)
+            agent = cls(model=self.settings.model)
         except Exception as error:
             raise SpecError(f"agent {name}: {type(error).__name__}: {error}") from error
+        agent.variant = split_agent(name).variant
+        if agent.variant:
+            agent.version = version_with_variant(agent.version, agent.variant)
+        return agent
+
+    def check_agents(self) -> None:
+        """See that each agent has what it needs, before anything is started.
+
+        Raises:
+            SpecError: what one lacks: a model, a key, a file, a program.
+        """
+        for name in self.settings.agent:
+            agent = self.make_agent(name)
+            try:
+                if agent.needs_model:
+                    from pytest_rlenv.model_proxy.access import ModelAccess
+
+                    ModelAccess.of(self.settings, os.environ)
+                agent.check()
+            except RlenvError:
+                raise
+            except Exception as error:
+                raise SpecError(f"agent {name}: its check raised {type(error).__name__}: {error}") from error
 
     def check_sandbox(self) -> None:
         """See that boxes can be started, and choose where if the user did not.

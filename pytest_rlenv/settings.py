@@ -7,12 +7,16 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
 
+from pytest_rlenv.agents.words import split_agents
 from pytest_rlenv.amounts import parse_size
 from pytest_rlenv.disk import MIN_FREE
 from pytest_rlenv.errors import SpecError
+from pytest_rlenv.model_proxy.comparable import check_pattern
+from pytest_rlenv.model_proxy.prices import check_prices
 from pytest_rlenv.options import OPTIONS, Value
 from pytest_rlenv.prompt_template import check_template
 from pytest_rlenv.reports.comparison.gate import MARGIN, check_fail_on
@@ -25,6 +29,11 @@ def _split(raw: Any) -> Any:
     """Split ``a,b`` and lists of such texts into single words."""
     parts = [raw] if isinstance(raw, str) else raw
     return tuple(word for part in parts for word in re.split(r"[,\s]+", part.strip()) if word)
+
+
+def _agents(raw: Any) -> Any:
+    """Split agents as people name them."""
+    return tuple(word for part in ([raw] if isinstance(raw, str) else raw) for word in split_agents(part))
 
 
 def _lines(raw: Any) -> Any:
@@ -53,6 +62,11 @@ def _template(raw: Any) -> Any:
     return check_template(_text(f"@{raw}"))
 
 
+def _each(raw: Any) -> Any:
+    """Take each text as it is; from the environment it is one."""
+    return (raw,) if isinstance(raw, str) else tuple(raw)
+
+
 def _unique(words: tuple[str, ...]) -> tuple[str, ...]:
     for word in words:
         if words.count(word) > 1:
@@ -76,9 +90,10 @@ def _size(raw: Any) -> Any:
 Size = Annotated[int, BeforeValidator(_size)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Words = Annotated[tuple[str, ...], BeforeValidator(_split)]
-Agents = Annotated[Words, Field(min_length=1), AfterValidator(_unique)]
+Agents = Annotated[tuple[str, ...], BeforeValidator(_agents), Field(min_length=1), AfterValidator(_unique)]
 Texts = Annotated[tuple[str, ...], BeforeValidator(_texts)]
 Template = Annotated[str | None, BeforeValidator(_template)]
+Patterns = Annotated[tuple[Annotated[str, AfterValidator(check_pattern)], ...], BeforeValidator(_each)]
 Globs = Annotated[tuple[str, ...], BeforeValidator(_lines)]
 
 
@@ -94,6 +109,15 @@ class Settings(BaseModel):
     repos: Globs = ()
     agent: Agents = ("oracle",)
     model: str | None = None
+    model_url: str | None = None
+    model_key_env: str | None = None
+    model_price: Annotated[str, AfterValidator(check_prices)] | None = None
+    max_turns: Annotated[int, Field(ge=1)] | None = None
+    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    max_rollout_cost: Annotated[Finite, Field(gt=0)] | None = None
+    record: Path | None = None
+    replay: Path | None = None
+    replay_ignore: Patterns = ()
     task: Globs = ()
     exclude_task: Globs = ()
     limit: Annotated[int, Field(ge=1)] | None = None
@@ -138,6 +162,16 @@ class Settings(BaseModel):
     """Where each value that is not a default came from, by option name."""
 
     @property
+    def model_words(self) -> str:
+        """The model as the header names it: where it is, and whether its calls are kept or replayed."""
+        if self.model is None:
+            return ""
+        if self.replay is not None:
+            return f"{self.model} (replayed from {self.replay})"
+        at = f" at {urlsplit(self.model_url).netloc.rpartition('@')[2]}" if self.model_url else ""
+        return f"{self.model}{at}{f' (recorded in {self.record})' if self.record else ''}"
+
+    @property
     def conditions(self) -> dict[str, JsonValue]:
         """What of it the result of a rollout depends on, beside the task, the agent and the sandbox."""
         found: dict[str, JsonValue] = {
@@ -146,6 +180,11 @@ class Settings(BaseModel):
             "verifier": self.verifier,
             "build": self.build,
         }
+        for name in ("max_turns", "max_tokens", "max_rollout_cost"):
+            if (limit := getattr(self, name)) is not None:
+                found[name] = limit
+        if self.replay is not None:
+            found["model_calls"] = "replayed"
         if self.extra_instruction:
             text = "\0".join(self.extra_instruction)
             found["extra_instruction"] = hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -67,6 +67,17 @@ def clean_usage(usage: object) -> tuple[dict[str, Any], list[str]]:
     return found, list(dict.fromkeys(changed))
 
 
+def clean_notes(notes: object) -> list[tuple[str, str]]:
+    """Return an agent's notes as codes and texts; what is no table of them is one note by itself."""
+    if not isinstance(notes, Mapping):
+        return [] if notes is None else [("agent", text_of(notes))]
+    try:
+        found = list(notes.items())
+    except Exception:  # its own methods are broken
+        return [("agent", text_of(notes))]
+    return [(text_of(code), text_of(text)) for code, text in found]
+
+
 def _plain(value: Any, where: str, changed: list[str], level: int) -> Any:
     if value is None or isinstance(value, bool):
         return value

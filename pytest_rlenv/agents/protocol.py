@@ -12,32 +12,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from pytest_rlenv.sandboxes.model import DEFAULT_OUTPUT_CAP, Completed, Entry
+from pytest_rlenv.agents.ending import AgentOutcome, AgentStopped, AgentTimedOut, Stop
+from pytest_rlenv.agents.model_endpoint import ModelEndpoint
+from pytest_rlenv.sandboxes.model import DEFAULT_OUTPUT_CAP, Completed, Entry, Extracted, ImageLayer
 from pytest_rlenv.sandboxes.protocol import Box
 
-
-class AgentTimedOut(Exception):
-    """The agent's time is up. Raised by :meth:`AgentBox.run`; an agent need not catch it.
-
-    Args:
-        completed: what the command that was cut short printed, where one was running.
-    """
-
-    def __init__(self, completed: Completed | None = None) -> None:
-        super().__init__("the agent's time is up")
-        self.completed = completed
-
-
-class AgentStopped(Exception):
-    """The agent gave up or was stopped by a limit of its own; the verifier still judges what it did.
-
-    Args:
-        reason: one line, such as ``refused`` or ``turn limit of 50 reached``.
-    """
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+__all__ = [
+    "Agent",
+    "AgentBox",
+    "AgentContext",
+    "AgentOutcome",
+    "AgentStopped",
+    "AgentTimedOut",
+    "McpServer",
+    "ModelEndpoint",
+    "Stop",
+]
+"""All that an agent needs of us."""
 
 
 class AgentBox:
@@ -62,6 +53,11 @@ class AgentBox:
         self._cwd = cwd
         self._deadline = deadline
         self._revoked = False
+
+    @property
+    def user(self) -> str | int | None:
+        """The task's agent user; ``None`` is the image's own."""
+        return self._user
 
     @property
     def remaining(self) -> float | None:
@@ -121,6 +117,11 @@ class AgentBox:
         self._left()
         return self._box.get(path, cap=cap)
 
+    def get_tree(self, path: str, dest: Path, *, cap: int = DEFAULT_OUTPUT_CAP) -> Extracted:
+        """Copy the regular files below a folder of the box into ``dest``, up to ``cap`` bytes."""
+        self._left()
+        return self._box.get_tree(path, dest, cap=cap)
+
     def _left(self) -> float | None:
         left = self.remaining
         if self._revoked or left == 0.0:
@@ -166,6 +167,8 @@ class AgentContext:
         skills_dir: the folder of skills in the box; likewise.
         trajectory: a file on this machine: what the agent is meant to have done before, as an ATIF document;
             likewise, and for the first step only.
+        resume: True if the agent is to go on with the session of the step before; else it begins anew.
+        model_endpoint: where to ask the model, for agents with :attr:`Agent.needs_model`.
     """
 
     instruction: str
@@ -180,33 +183,21 @@ class AgentContext:
     mcp_servers: Sequence[McpServer] = ()
     skills_dir: str | None = None
     trajectory: Path | None = None
-
-
-@dataclass(frozen=True)
-class AgentOutcome:
-    """What an agent reports when it ends by itself.
-
-    Attributes:
-        exit_code: of the program that it ran, where there is one; not 0 is a note, never a verdict.
-        completed: the whole record of that program, where there is one.
-        usage: tokens, cost in US dollars, turns: plain JSON values.
-    """
-
-    exit_code: int | None = None
-    completed: Completed | None = None
-    usage: Mapping[str, Any] = field(default_factory=dict)
+    resume: bool = False
+    model_endpoint: ModelEndpoint | None = None
 
 
 class Agent(ABC):
     """Base class of agents. One instance serves one rollout.
 
     For a task of several steps it is prepared once and run once for each step, in the same box, with the
-    step's instruction and time. Whether it goes on where it was is its own affair.
+    step's instruction and time. :attr:`AgentContext.resume` says whether it goes on where it was.
     """
 
     name: ClassVar[str] = ""
     """The word in ids and records; the class's name by default."""
-    version: ClassVar[str | None] = None
+    version: str | None = None
+    """What the record says; an agent that learns it in :meth:`prepare` may set it there."""
     needs_solution: ClassVar[bool] = False
     """True for an agent that runs the reference solution: a task without one is skipped."""
     solution_dir: ClassVar[str | None] = None
@@ -219,14 +210,41 @@ class Agent(ABC):
 
     uses_task_tools: ClassVar[bool] = True
     """False for an agent that has no use for a task's MCP servers, skills and earlier trajectory."""
+    needs_model: bool = False
+    """True for an agent that calls the user's model: it is given :attr:`AgentContext.model_endpoint`."""
+    variants: ClassVar[str] = ""
+    """What may follow the agent's name after a colon, in a few words; empty for an agent of one kind."""
+
+    variant: str = ""
+    """What followed it, such as ``fast`` of ``NAME:fast``. Set after the agent is made."""
 
     def __init__(self, model: str | None = None) -> None:
         self.model = model
+
+    @property
+    def calls_model_from_box(self) -> bool:
+        """False if it calls its model from this machine, not from the box: the endpoint is here then."""
+        return True
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
         if "name" not in cls.__dict__:
             cls.name = cls.__name__
+
+    def check(self) -> None:  # noqa: B027 - most agents need nothing
+        """See that it can run at all, once for a run and before any sandbox starts.
+
+        Raises:
+            SpecError: what is missing: a variant, a file, a program.
+        """
+
+    def image_layer(self) -> ImageLayer | None:
+        """Return what it wants to have in the image of its box, where the sandbox can extend images.
+
+        It is made once for all rollouts on that image, outside the agent's time, whatever network the task
+        has. :meth:`prepare` sees whether it is there.
+        """
+        return None
 
     def prepare(self, context: AgentContext) -> None:  # noqa: B027 - most agents need nothing
         """Set up in the box, on a clock of its own. An exception here is an error: the agent never ran."""
@@ -239,3 +257,14 @@ class Agent(ABC):
             AgentStopped: to end early with a reason; what was done is judged.
             Exception: anything else is an error of the agent; nothing is judged.
         """
+
+    def finish(self, context: AgentContext) -> AgentOutcome | None:
+        """Make of its logs what is to be kept of them, such as ``trajectory.json``, however it ended.
+
+        Called after each :meth:`run`, also one that ran out of time. By now ``context.logs`` has what was in
+        the box's ``/logs/agent``, and the box is out of reach.
+
+        Returns:
+            Usage and notes beside those that ``run`` reported, if any.
+        """
+        return None

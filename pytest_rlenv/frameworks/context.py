@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pytest_rlenv.agents.protocol import Agent
 from pytest_rlenv.rollout import Rollout, StageClock
 from pytest_rlenv.sandboxes.protocol import Sandbox
+
+if TYPE_CHECKING:
+    from pytest_rlenv.model_proxy.proxy import ModelProxy
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,7 @@ class RolloutContext:
         build: build images from their Dockerfiles, also where the task names prebuilt ones.
         extra_instructions: texts for the agent after the task's own.
         prompt_template: the words around these, as :mod:`pytest_rlenv.prompt_template` fills them in.
+        model: the server of the agent's model, for one that needs it.
     """
 
     agent: Agent
@@ -43,3 +48,4 @@ class RolloutContext:
     build: bool = False
     extra_instructions: tuple[str, ...] = ()
     prompt_template: str | None = None
+    model: ModelProxy | None = None

@@ -50,6 +50,12 @@ def check_spec(spec: BoxSpec, capabilities: Capabilities, *, where: str) -> None
             f"task changes its network between {' and '.join(sorted(modes))}, which {where} cannot do "
             "in a running box"
         )
+    if spec.take_listener is not None and not capabilities.listeners:
+        why = capabilities.missing_listeners
+        raise Unsupported(
+            f"what runs in the box must reach a server of this process, which {where} cannot offer"
+            + (f": {why}" if why else "")
+        )
     if spec.cpus is not None and capabilities.cpus is not None and spec.cpus > capabilities.cpus:
         raise Unsupported(f"task asks for {spec.cpus:g} cpus, {where} has {capabilities.cpus:g}")
     if spec.memory_mb is not None and capabilities.memory_mb is not None:

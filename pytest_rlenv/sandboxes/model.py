@@ -8,8 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pytest_rlenv.disk import MIN_FREE
+
+if TYPE_CHECKING:
+    import socket
+
+TakeListener = Callable[["socket.socket"], None]
 
 PUBLIC = "public"
 NO_NETWORK = "no-network"
@@ -29,7 +35,13 @@ class Capabilities:
     """The modes between which a running box can be switched; empty if it keeps its first one."""
     missing_networks: Mapping[str, str] = field(default_factory=dict)
     """Why a network mode that others have is not there, where there is more to say than that."""
+    listeners: bool = False
+    """Whether a box hands over a listening socket, as :attr:`BoxSpec.take_listener` asks."""
+    missing_listeners: str = ""
+    """Why it does not, where there is more to say than that."""
     builds_images: bool = False
+    extends_images: bool = False
+    """Whether a script can be run into an image once, instead of in each box on it."""
     prepares_ahead: bool = False
     """Images may be prepared by a thread of their own while boxes run."""
     services: bool = False
@@ -101,6 +113,21 @@ class ImageSpec:
 
 
 @dataclass(frozen=True)
+class ImageLayer:
+    """What is added to an image by running a script in it, once for all boxes that are to have it.
+
+    Attributes:
+        name: a readable word for the tag, such as an agent's name.
+        script: for ``sh``, run as root, in ``/``, with the engine's own network. The same text on the same
+            image is taken to make the same, so it names the versions of what it fetches. Where the variable
+            ``RLENV_LAYER_CACHE`` is set, it is a folder for downloads that layers of other images find again.
+    """
+
+    name: str
+    script: str
+
+
+@dataclass(frozen=True)
 class ImageRef:
     """An image that is here and can be started.
 
@@ -150,6 +177,8 @@ class BoxSpec:
             the sandbox gives them.
         lifetime: seconds after which a forgotten box may be removed by anyone.
         labels: words to find the box by, such as the task's name.
+        take_listener: called with a socket that listens on the box's loopback, whatever its network, once the
+            box is up and each time it had to be started again. The socket belongs to whoever is called.
     """
 
     network: str = PUBLIC
@@ -162,6 +191,7 @@ class BoxSpec:
     start_timeout: float | None = None
     lifetime: float = 24 * 3600.0
     labels: Mapping[str, str] = field(default_factory=dict)
+    take_listener: TakeListener | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)

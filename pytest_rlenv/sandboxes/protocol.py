@@ -18,6 +18,7 @@ from pytest_rlenv.sandboxes.model import (
     Completed,
     Entry,
     Extracted,
+    ImageLayer,
     ImageRef,
     ImageSpec,
     Stat,
@@ -193,5 +194,22 @@ class Sandbox(Protocol):
 
         Threads may be about to start one: such a :meth:`start`, and any later one, raises SandboxFailed and
         leaves nothing. A call on a box that is removed meanwhile raises too, so that its thread can end.
+        """
+        ...
+
+
+@runtime_checkable
+class SandboxWithLayers(Sandbox, Protocol):
+    """A sandbox whose capabilities say that it :attr:`~.Capabilities.extends_images`."""
+
+    def extend(self, image: ImageRef, layer: ImageLayer, *, timeout: float | None = None) -> ImageRef:
+        """Return an image with a layer on it, made once however many workers ask.
+
+        What the image starts, its user and its working directory stay as they are.
+
+        Raises:
+            BuildFailed: the script failed. StageTimeout (stage build), DiskFull, EngineUnavailable.
+            SandboxFailed: the image's name stands for another one by now.
+            Unsupported: the image has services beside it, which come with images of their own.
         """
         ...

@@ -192,7 +192,6 @@ class NotMade(Agent):
         ),
         ("Quitter", {"passed": 1}, None),
         ("Lenient", {"passed": 1}, None),
-        ("NotMade", {"errors": 1}, "*agent myagents:NotMade: KeyError: 'API_KEY'*"),
     ],
 )
 def test_an_agent_of_ones_own(project: Project, name: str, counts: dict[str, int], words: str | None) -> None:
@@ -206,6 +205,14 @@ def test_an_agent_of_ones_own(project: Project, name: str, counts: dict[str, int
         (record,) = project.records()
         assert (record["agent"], record["model"], record["usage"]) == ("Solver", "some/model", {"tokens": 7})
         assert (project.run_dir / record["logs"] / "agent" / "mine.txt").read_text() == "some/model"
+
+
+def test_an_agent_that_cannot_be_made_is_refused_before_anything_starts(project: Project) -> None:
+    project.pytester.makepyfile(myagents=AGENT)
+    project.task("it")
+    result = project.demo("--agent", "myagents:NotMade")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*agent myagents:NotMade: KeyError: 'API_KEY'*"])
 
 
 def test_an_agent_that_hangs_on_this_machine_is_left_behind_and_judged(

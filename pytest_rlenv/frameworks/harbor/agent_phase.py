@@ -9,8 +9,15 @@ from __future__ import annotations
 import traceback
 from types import TracebackType
 
-from pytest_rlenv.agents.outcomes import check_outcome, check_prepared, clean_usage
-from pytest_rlenv.agents.protocol import Agent, AgentContext, AgentOutcome, AgentStopped, AgentTimedOut
+from pytest_rlenv.agents.outcomes import check_outcome, check_prepared, clean_notes, clean_usage
+from pytest_rlenv.agents.protocol import (
+    Agent,
+    AgentContext,
+    AgentOutcome,
+    AgentStopped,
+    AgentTimedOut,
+    Stop,
+)
 from pytest_rlenv.agents.running import GRACE, Escaped, LeftBehind, call_within
 from pytest_rlenv.errors import AgentFailed, RlenvError, Stage, StageTimeout, Unsupported
 from pytest_rlenv.rollout import CommandRecord, StepRecord
@@ -21,6 +28,8 @@ from pytest_rlenv.verdict import number
 
 DETAIL_LINES = 15
 """Lines of an agent's traceback that an error keeps."""
+FINISH_LIMIT = 60.0
+"""Seconds for an agent to read its logs."""
 SHOWN_PLACES = 5
 """Places in an agent's usage that a note names."""
 
@@ -72,7 +81,10 @@ def run_agent(agent: Agent, context: AgentContext, box: Box, record: StepRecord,
             record_of(completed) if isinstance(completed, Completed) else CommandRecord(timed_out=True)
         )
     except AgentStopped as stop:
-        record.note("agent-stopped", f"the agent stopped: {text_of(getattr(stop, 'reason', stop))}")
+        kind = getattr(stop, "kind", None)
+        code = kind.value if isinstance(kind, Stop) else Stop.GAVE_UP.value
+        record.note(code, f"the agent stopped: {text_of(getattr(stop, 'reason', stop))}")
+        _write_outcome(check_outcome(getattr(stop, "outcome", None), agent.name), record)
     except RlenvError:
         raise
     except Unsupported as lack:
@@ -85,6 +97,27 @@ def run_agent(agent: Agent, context: AgentContext, box: Box, record: StepRecord,
         _write_outcome(check_outcome(outcome, agent.name), record)
     finally:
         context.box.revoke()
+
+
+def finish_agent(agent: Agent, context: AgentContext, record: StepRecord) -> None:
+    """Let the agent make of its logs what it will; what goes wrong is a note, since all is told already."""
+    try:
+        outcome = check_outcome(call_within(lambda: agent.finish(context), FINISH_LIMIT), agent.name)
+    except LeftBehind:
+        record.note("agent-logs", f"the agent did not read its logs within {number(FINISH_LIMIT)} s")
+        return
+    except Escaped as escaped:
+        record.note("agent-logs", f"the agent raised {text_of(escaped)} over its logs")
+        return
+    except Exception as error:
+        told = f"{type(error).__name__}: {text_of(error)}"
+        record.note("agent-logs", f"the agent's logs could not be read: {told}")
+        return
+    if outcome is not None:
+        usage, _ = clean_usage(outcome.usage)
+        record.usage = {**usage, **record.usage}
+        for code, text in clean_notes(outcome.notes):
+            record.note(code, text)
 
 
 def record_of(completed: Completed) -> CommandRecord:
@@ -111,6 +144,8 @@ def _write_outcome(outcome: AgentOutcome | None, record: StepRecord) -> None:
         more = f" and {len(changed) - SHOWN_PLACES} more" if len(changed) > SHOWN_PLACES else ""
         shown = ", ".join(changed[:SHOWN_PLACES])
         record.note("usage-cleaned", f"not plain JSON in the agent's usage, kept as text: {shown}{more}")
+    for code, text in clean_notes(outcome.notes):
+        record.note(code, text)
     if outcome.completed is not None:
         record.agent_command = record_of(outcome.completed)
         note_memory(outcome.completed, "agent", record)

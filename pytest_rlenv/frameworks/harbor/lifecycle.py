@@ -17,7 +17,7 @@ from pytest_rlenv.frameworks.harbor.session import Session
 from pytest_rlenv.frameworks.harbor.step_rewards import missed_minimum, write_only_step, write_steps
 from pytest_rlenv.frameworks.harbor.step_run import StepRun
 from pytest_rlenv.frameworks.harbor.steps import Step
-from pytest_rlenv.frameworks.harbor.support import notes, unsupported
+from pytest_rlenv.frameworks.harbor.support import no_listener, notes, unsupported
 from pytest_rlenv.frameworks.harbor.task import HarborTask
 from pytest_rlenv.frameworks.harbor.trajectory import check_trajectory
 from pytest_rlenv.rollout import ErrorInfo, StepRecord
@@ -41,6 +41,7 @@ class HarborRollout:
         """
         self._check()
         self.session.prepare_images()
+        self.session.install_agent()
         try:
             with self.context.clock.stage(Stage.START):
                 self.session.start_agent_box()
@@ -54,6 +55,8 @@ class HarborRollout:
         reasons = unsupported(self.task, context.sandbox.capabilities, enforce_limits=context.enforce_limits)
         if not reasons and context.agent.needs_solution:
             reasons = [step.missing_solution for step in self.session.steps if step.missing_solution][:1]
+        if not reasons and context.model is not None and context.agent.calls_model_from_box:
+            reasons = no_listener(context.sandbox.capabilities)
         if reasons:
             raise Unsupported("; ".join(reasons))
         for code, text in notes(self.task):

@@ -1,4 +1,4 @@
-"""``[metadata.rlenv]`` of a ``task.toml``: what a task tells this plugin about its rewards.
+"""``[metadata.rlenv]`` of a ``task.toml``: what a task tells this plugin about its rewards and its steps.
 
 Harbor keeps ``metadata`` as it is, so the table costs a task nothing there.
 """
@@ -6,6 +6,7 @@ Harbor keeps ``metadata`` as it is, so the table costs a task nothing there.
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 from pydantic import BaseModel, Field, StrictStr, field_validator
 
@@ -19,6 +20,9 @@ class RlenvMetadata(BaseModel):
     """Lowest and highest reward that the verifier may give."""
     expect: dict[StrictStr, StrictStr] = Field(default_factory=dict)
     """What each agent should reach: its name, and a text such as ``>= 0.55`` or ``accuracy >= 0.9``."""
+
+    agent_session: Literal["restart", "keep"] = "restart"
+    """Whether an agent begins each step anew, as in Harbor, or goes on where it ended the step before."""
 
     @field_validator("reward_range", mode="before")
     @classmethod

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pytest_rlenv.agents.protocol import McpServer
 from pytest_rlenv.errors import Stage
 from pytest_rlenv.frameworks.context import RolloutContext
+from pytest_rlenv.frameworks.harbor.agent_layer import LAYER_TIMEOUT, with_agent_layer
 from pytest_rlenv.frameworks.harbor.compose import with_services
 from pytest_rlenv.frameworks.harbor.definitions import BoxDefinition
 from pytest_rlenv.frameworks.harbor.levels import Level
@@ -19,7 +20,7 @@ from pytest_rlenv.frameworks.harbor.steps import steps_of
 from pytest_rlenv.frameworks.harbor.task import HarborTask
 from pytest_rlenv.frameworks.harbor.templates import resolve_tables
 from pytest_rlenv.frameworks.harbor.workdir import check_workdir, workdir_of
-from pytest_rlenv.sandboxes.model import BoxSpec, Entry, ImageRef, ImageSpec
+from pytest_rlenv.sandboxes.model import BoxSpec, Entry, ImageRef, ImageSpec, TakeListener
 from pytest_rlenv.sandboxes.protocol import Box
 
 AGENT_SETUP_TIMEOUT = 360.0
@@ -56,6 +57,7 @@ class Session:
         """True if the solution has been in the agent's box from its start."""
         self._agent_box: Box | None = None
         self._images: dict[ImageSpec, ImageRef] = {}
+        self._agents_image: ImageRef | None = None
 
     def definitions(self) -> list[BoxDefinition]:
         """Return what the rollout's boxes are made from, the agent's first."""
@@ -106,6 +108,17 @@ class Session:
         rollout.image = image_ref.pinned
         rollout.sandbox = image_ref.sandbox or rollout.sandbox
 
+    def install_agent(self) -> None:
+        """Put into the image of the agent's box what the agent wants there; see :func:`.with_agent_layer`."""
+        context = self.context
+        if context.agent.image_layer() is None:
+            return
+        timeout = LAYER_TIMEOUT * context.timeout_multiplier
+        with context.clock.stage(Stage.AGENT_SETUP):
+            self._agents_image = with_agent_layer(
+                self.image_of(self.agent_definition), context.agent, context.sandbox, timeout
+            )
+
     def image_of(self, definition: BoxDefinition) -> ImageRef:
         """Return the prepared image of a box."""
         return self._images[self._image(definition)]
@@ -128,6 +141,8 @@ class Session:
         *later: NetworkPolicy,
         lifetime: float | None,
         early: Sequence[Entry] = (),
+        image: ImageRef | None = None,
+        take_listener: TakeListener | None = None,
     ) -> Box:
         """Start a box with its folders for logs, and with the loose files of a prebuilt image.
 
@@ -137,6 +152,8 @@ class Session:
             later: all that it gets while it is up, if that changes; its first one may be among them.
             lifetime: seconds for which it is needed; ``None`` if that is not known.
             early: what else is to be in it from the start, below ``/``.
+            image: another image than its own.
+            take_listener: as in :class:`~pytest_rlenv.sandboxes.model.BoxSpec`.
 
         Raises:
             SandboxFailed, EntrypointExited, DiskFull, Unsupported, TaskInvalid; no box is left then.
@@ -153,8 +170,9 @@ class Session:
             start_timeout=self.limit(config.build_timeout_sec),
             lifetime=UNLIMITED_LIFETIME if lifetime is None else lifetime + SLACK,
             labels={"task": self.task.name, "environment": self.context.rollout.environment},
+            take_listener=take_listener,
         )
-        box = self.context.sandbox.start(self.image_of(definition), spec, (*LOG_DIRS, *early))
+        box = self.context.sandbox.start(image or self.image_of(definition), spec, (*LOG_DIRS, *early))
         try:
             check_workdir(box, definition)
             self._put_loose_files(box, definition)
@@ -174,11 +192,24 @@ class Session:
         networks = policies_of_agents_box(self.steps, own)
         solution = self._early_solution()
         self._agent_box = self.start(
-            definition, *networks, lifetime=lifetime if len(known) == len(acting) else None, early=solution
+            definition,
+            *networks,
+            lifetime=lifetime if len(known) == len(acting) else None,
+            early=solution,
+            image=self._agents_image,
+            take_listener=self._open_model(),
         )
         self.solution_in_place = bool(solution)
         if self.context.verifier_level == Level.FRESH:
             self.workdir = workdir_of(self._agent_box)
+
+    def _open_model(self) -> TakeListener | None:
+        """Have the agent's model where it is called from; return what takes the box's socket for that."""
+        model = self.context.model
+        if model is None or self.context.agent.calls_model_from_box:
+            return None if model is None else model.take_listener
+        model.open_here()
+        return None
 
     @property
     def agent_box(self) -> Box:

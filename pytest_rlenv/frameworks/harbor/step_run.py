@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pytest_rlenv.agents.protocol import AgentBox, AgentContext
 from pytest_rlenv.errors import RlenvError, Stage, StepSetupFailed
-from pytest_rlenv.frameworks.harbor.agent_phase import prepare_agent, run_agent
+from pytest_rlenv.frameworks.harbor.agent_phase import finish_agent, prepare_agent, run_agent
 from pytest_rlenv.frameworks.harbor.artifact_places import service_of
 from pytest_rlenv.frameworks.harbor.artifacts import MAIN_SERVICE
 from pytest_rlenv.frameworks.harbor.collect_hooks import boxes_of, run_hooks
@@ -26,6 +26,8 @@ from pytest_rlenv.frameworks.harbor.logs import (
     agent_log_entries,
     fetch_logs,
 )
+from pytest_rlenv.frameworks.harbor.model_phase import answering
+from pytest_rlenv.frameworks.harbor.network import NetworkMode
 from pytest_rlenv.frameworks.harbor.phases import baseline, in_phase, phase_policy
 from pytest_rlenv.frameworks.harbor.session import AGENT_SETUP_TIMEOUT, Session
 from pytest_rlenv.frameworks.harbor.steps import SETUP_SCRIPT, Step
@@ -36,7 +38,7 @@ from pytest_rlenv.prompt_template import fill_template
 from pytest_rlenv.rollout import StepRecord
 from pytest_rlenv.sandboxes.model import Entry
 from pytest_rlenv.sandboxes.protocol import Box
-from pytest_rlenv.text import decode, tail
+from pytest_rlenv.text import decode, tail, text_of
 from pytest_rlenv.verdict import number
 
 AGENT_DIR = "/logs/agent"
@@ -57,6 +59,7 @@ class StepRun:
         self._record = record
         self._clock = session.context.clock
         self._collected = False
+        self._acted: AgentContext | None = None
         folder = session.context.folder
         self.folder = folder / "steps" / step.name if step.name else folder
         self._logs = self.folder / PLACES[AGENT]
@@ -75,6 +78,8 @@ class StepRun:
                 prepare_agent(context.agent, self._agent_context(user, limit), session.agent_box, limit)
             finally:
                 _make_folder(self._logs)
+        if context.agent.version is not None:  # a stranger's value, whatever its type
+            context.rollout.agent_version = text_of(context.agent.version)
 
     def run(self) -> None:
         """Run the step to its end and write its rewards into the record.
@@ -98,6 +103,11 @@ class StepRun:
             with contextlib.suppress(RlenvError):
                 box.stop()
             fetch_logs(box, self.folder, self._record, AGENT, ARTIFACTS)
+            self._finish_agent()
+
+    def _finish_agent(self) -> None:
+        if self._acted is not None:
+            finish_agent(self._session.context.agent, self._acted, self._record)
 
     def _make_ready(self) -> None:
         """Hide from the agent what an earlier step left, and bring what this one begins with."""
@@ -142,9 +152,11 @@ class StepRun:
             network = phase_policy(self._step.agent_phase, own)
             with in_phase(box, network, own, self._record, "agent"):
                 try:
-                    context = self._agent_context(self._step.agent_user, limit)
+                    self._acted = context = self._agent_context(self._step.agent_user, limit)
                     leave_instruction(self.folder, context.instruction)
-                    run_agent(agent, context, box, self._record, limit)
+                    public = network.mode is NetworkMode.PUBLIC
+                    with answering(session.context.model, agent, self._record, public=public):
+                        run_agent(agent, context, box, self._record, limit)
                 finally:
                     _make_folder(self._logs)
 
@@ -157,6 +169,7 @@ class StepRun:
                 box.put(agent_log_entries(box, self.folder))
             fetch_logs(box, self.folder, self._record, AGENT)
             self._collected = True
+            self._finish_agent()
             run_hooks(of_main, services, self._record)
             return collect(
                 step.artifacts,
@@ -179,7 +192,7 @@ class StepRun:
     def _agent_context(self, user: str | int | None, limit: float | None) -> AgentContext:
         session, step, agent = self._session, self._step, self._session.context.agent
         deadline = None if limit is None else time.monotonic() + limit
-        tools = agent.uses_task_tools
+        tools, model = agent.uses_task_tools, session.context.model
         instruction = "\n\n".join([step.instruction, *session.context.extra_instructions])
         template = session.context.prompt_template
         return AgentContext(
@@ -195,6 +208,8 @@ class StepRun:
             mcp_servers=tuple(session.mcp_servers),
             skills_dir=session.task.config.environment.skills_dir if tools else None,
             trajectory=step.trajectory if tools else None,
+            model_endpoint=model.endpoint(from_box=agent.calls_model_from_box) if model else None,
+            resume=step.number > 0 and session.task.rlenv.agent_session == "keep",
         )
 
 

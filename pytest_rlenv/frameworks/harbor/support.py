@@ -33,6 +33,14 @@ def unsupported(task: HarborTask, capabilities: Capabilities, *, enforce_limits:
     return list(dict.fromkeys(reasons))
 
 
+def no_listener(capabilities: Capabilities) -> list[str]:
+    """Return why an agent in the box cannot call its model from there; an empty list if it can."""
+    if capabilities.listeners:
+        return []
+    why = f": {capabilities.missing_listeners}" if capabilities.missing_listeners else ""
+    return [f"the agent runs in the box, and its calls of the model cannot reach us from there{why}"]
+
+
 def notes(task: HarborTask) -> list[tuple[str, str]]:
     """Return what is left out of the task without any effect on its reward, as pairs of code and text."""
     found = []

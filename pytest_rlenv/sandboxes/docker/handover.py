@@ -1,8 +1,8 @@
-"""How a box gives us the socket of its gate: through a folder that both see, empty but for that moment.
+"""How a box gives us listening sockets: through a folder that both see, empty but for that moment.
 
-The folder is the only one of this machine that a box ever sees, and only a box with an allowlist does. It is
-read-only there; in it is one Unix socket while we wait at its other end, and nothing otherwise. What waits
-takes one listening socket and goes.
+The folder is the only one of this machine that a box ever sees, and only a box with a gate, or with a
+listener for its owner, does. It is read-only there; in it is one Unix socket while we wait at its other end,
+and nothing otherwise. What waits takes one listening socket for each port and goes.
 """
 
 from __future__ import annotations
@@ -26,38 +26,41 @@ from pytest_rlenv.sandboxes.docker.failures import EngineRefused
 from pytest_rlenv.sandboxes.docker.gate_program import ASSEMBLERS, failed_step, gate_program
 from pytest_rlenv.sandboxes.model import Entry
 from pytest_rlenv.sandboxes.network.listeners import LIMIT, receive_listener
-from pytest_rlenv.sandboxes.network.variables import PORT
+from pytest_rlenv.sandboxes.network.variables import LISTENER_PORT, PORT
 from pytest_rlenv.sandboxes.owners import Owner
 
 FOLDER = "/.rlenv"
 """Where a box sees the folder."""
 
 _NAME = "gate"
-_PROGRAM = "/.rlenv-gate"
+_PROGRAMS = {PORT: "/.rlenv-gate", LISTENER_PORT: "/.rlenv-listener"}
 _FAILED = 100
 _LOOK = 0.1
-_SCRIPT = f'{_PROGRAM} || exit $(({_FAILED} + $?)); exec "$@"'
+_OPEN = f"{{}} || exit $(({_FAILED} + $?)); "
 
 
 class Handover:
-    """One box's way to hand over its socket, for as long as the box lives.
+    """One box's way to hand over its sockets, for as long as the box lives.
 
     Args:
         base: folder for such folders; made if need be.
         architecture: the engine's.
+        ports: where the sockets listen: :data:`PORT`, :data:`LISTENER_PORT`, or both.
 
     Raises:
         SandboxFailed: the folder cannot be made.
     """
 
-    def __init__(self, base: Path, architecture: str) -> None:
+    def __init__(self, base: Path, architecture: str, ports: Sequence[int] = (PORT,)) -> None:
+        self.ports = tuple(ports)
         self.folder = base / Owner.me().new_name()
         with _as_failure(self.folder):
             base.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.folder.mkdir(mode=0o755)
             self.folder.chmod(0o755)  # whatever the umask: the image's user must get through
-        self.entries = (
-            Entry(_PROGRAM[1:], gate_program(architecture, PORT, f"{FOLDER}/{_NAME}"), mode=0o755),
+        self.entries = tuple(
+            Entry(_PROGRAMS[port][1:], gate_program(architecture, port, f"{FOLDER}/{_NAME}"), mode=0o755)
+            for port in ports
         )
         self._server: socket.socket | None = None
 
@@ -67,7 +70,7 @@ class Handover:
         return {"Type": "bind", "Source": str(self.folder), "Target": FOLDER, "ReadOnly": True}
 
     def expect(self) -> None:
-        """Wait for the box's socket from now on.
+        """Wait for the box's sockets from now on.
 
         Raises:
             SandboxFailed: the folder cannot hold a socket.
@@ -83,25 +86,37 @@ class Handover:
             finally:
                 os.close(folder)
             (self.folder / _NAME).chmod(0o666)
-            server.listen(1)
+            server.listen(len(self.ports))
             undo.pop_all()
         self._server = server
 
-    def receive(self, look: Callable[[], None]) -> socket.socket:
-        """Return the box's listening socket.
+    def receive(self, look: Callable[[], None]) -> dict[int, socket.socket]:
+        """Return the box's listening sockets, by their ports.
 
         Args:
             look: raises what happened to a box that ended meanwhile.
 
         Raises:
-            SandboxFailed: none came, or something else did.
+            SandboxFailed: one did not come, or something else did.
         """
         assert self._server is not None, "expect() comes first"
+        found: dict[int, socket.socket] = {}
         try:
-            with _accept(self._server, look) as link:
-                return receive_listener(link)
+            for port in self.ports:  # the programs run one after another, in this order
+                with _accept(self._server, look) as link:
+                    found[port] = receive_listener(link)
+        except BaseException:
+            for listener in found.values():
+                listener.close()
+            raise
         finally:
             self._end()
+        return found
+
+    def entrypoint(self, own: Sequence[str]) -> list[str]:
+        """Return an ENTRYPOINT that opens the sockets, and becomes the image's own before that runs."""
+        script = "".join(_OPEN.format(_PROGRAMS[port]) for port in self.ports)
+        return ["sh", "-c", f'{script}exec "$@"', "rlenv-gate", *own]
 
     def close(self) -> None:
         """Remove the folder; may be called twice."""
@@ -122,14 +137,9 @@ def _as_failure(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise SandboxFailed(
-            f"no socket for the gate to allowed hosts can be made in {folder}: {error.strerror or error}",
+            f"no socket for the gate of a box can be made in {folder}: {error.strerror or error}",
             hint="set RLENV_CACHE to a folder on a local disk with space left",
         ) from error
-
-
-def entrypoint(own: Sequence[str]) -> list[str]:
-    """Return an ENTRYPOINT that opens the gate, and becomes the image's own before anything of it runs."""
-    return ["sh", "-c", _SCRIPT, "rlenv-gate", *own]
 
 
 def failure(exit_code: int) -> SandboxFailed | None:
@@ -138,7 +148,7 @@ def failure(exit_code: int) -> SandboxFailed | None:
         return None
     step = failed_step(exit_code - _FAILED)
     return SandboxFailed(
-        f"the box could not open its gate to the allowed hosts: it failed to {step}",
+        f"the box could not open its gate to this process: it failed to {step}",
         hint="SELinux or AppArmor may forbid a container to connect to a socket of this machine",
     )
 
@@ -148,8 +158,8 @@ def not_shared(refused: EngineRefused) -> Unsupported | None:
     if "bind source path does not exist" not in refused.message:
         return None
     return Unsupported(
-        "network mode 'allowlist': the Docker engine does not see this machine's folders (if this runs in a "
-        "container too: mount its cache folder from the host, at the same path)"
+        "a gate to allowed hosts or to a model: the Docker engine does not see this machine's folders "
+        "(if this runs in a container too: mount its cache folder from the host, at the same path)"
     )
 
 
@@ -172,6 +182,6 @@ def _accept(server: socket.socket, look: Callable[[], None]) -> socket.socket:
     while not poll.poll(_LOOK * 1000):
         look()
         if time.monotonic() > give_up:
-            raise SandboxFailed(f"the box did not open the gate to its allowed hosts within {LIMIT:g} s")
+            raise SandboxFailed(f"the box did not open its gate within {LIMIT:g} s")
     link, _ = server.accept()
     return link

@@ -23,12 +23,13 @@ from pytest_rlenv.sandboxes.docker.builds import build, build_timeout, platform,
 from pytest_rlenv.sandboxes.docker.client import Engine
 from pytest_rlenv.sandboxes.docker.dockerfile import base_images, needs_buildkit
 from pytest_rlenv.sandboxes.docker.failures import EngineRefused
+from pytest_rlenv.sandboxes.docker.layers import layer_context
 from pytest_rlenv.sandboxes.docker.postmortem import ImageFacts
 from pytest_rlenv.sandboxes.docker.pull import Pulls, full_name, split_name
 from pytest_rlenv.sandboxes.docker.registries import image_unavailable
 from pytest_rlenv.sandboxes.docker.storage import require_space, roomy_root
 from pytest_rlenv.sandboxes.docker.uses import ImageUses
-from pytest_rlenv.sandboxes.model import BuildOptions, ImageRef, ImageSpec, SandboxContext
+from pytest_rlenv.sandboxes.model import BuildOptions, ImageLayer, ImageRef, ImageSpec, SandboxContext
 
 KEY_SCHEMA = 1
 """Part of every content key: raise it when equal inputs would no longer give an equal image."""
@@ -67,6 +68,19 @@ class ImageStore:
         if image.context is None:
             raise SpecError("an image needs a name or a build context")
         return self._from_context(BuildContext.read(image.context, image.options), image.slug, deadline)
+
+    def extend(self, image: ImageRef, layer: ImageLayer, *, timeout: float | None) -> ImageRef:
+        """Put a layer on an image; see :class:`~pytest_rlenv.sandboxes.protocol.SandboxWithLayers`."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        found = self._find(image.name)
+        if str(found.get("Id")) != image.id:
+            raise SandboxFailed(
+                f"image {image.name!r} is not the one any more that this run has prepared ({image.id})",
+                hint="was it built or pulled anew while the run was under way?",
+            )
+        user = str((found.get("Config") or {}).get("User") or "")
+        context = layer_context(image.name, user, layer, cache=self._buildkit())
+        return self._from_context(context, layer.name, deadline)
 
     def facts(self, image: ImageRef) -> ImageFacts:
         """Return what an image says about itself; asked once per image.
@@ -120,9 +134,7 @@ class ImageStore:
         return found
 
     def _from_context(self, context: BuildContext, slug: str, deadline: float | None) -> ImageRef:
-        if self._has_buildkit is None:
-            self._has_buildkit = self._engine.has_buildkit()
-        if not self._has_buildkit:
+        if not self._buildkit():
             _refuse_for_old_builder(context)
         names = base_images(context.dockerfile, context.options.args, context.options.target)
         bases = {name: str(self._ensure(name, deadline)["Id"]) for name in names}
@@ -140,6 +152,11 @@ class ImageStore:
             require_space(self._engine, self._min_free, doing=f"build {context.root}")
             image = self._build(context, tag, key, deadline)
             return self._ref(tag, self._find(image) or {"Id": image}, built=True)
+
+    def _buildkit(self) -> bool:
+        if self._has_buildkit is None:
+            self._has_buildkit = self._engine.has_buildkit()
+        return self._has_buildkit
 
     def _ref(self, name: str, found: dict[str, Any], *, digest: str = "", built: bool = False) -> ImageRef:
         """Return an image that the engine has described, and keep what it says of itself."""

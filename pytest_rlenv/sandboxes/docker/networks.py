@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import socket
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -16,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 from pytest_rlenv.errors import SandboxFailed, Unsupported
 from pytest_rlenv.sandboxes.docker.client import Engine
 from pytest_rlenv.sandboxes.docker.failures import EngineRefused
-from pytest_rlenv.sandboxes.docker.handover import Handover, entrypoint, failure
+from pytest_rlenv.sandboxes.docker.handover import Handover, failure
 from pytest_rlenv.sandboxes.docker.postmortem import inspect
 from pytest_rlenv.sandboxes.model import ALLOWLIST, PUBLIC, BoxSpec, Entry
 from pytest_rlenv.sandboxes.network.policy import Policy
-from pytest_rlenv.sandboxes.network.variables import proxy_variables
+from pytest_rlenv.sandboxes.network.variables import LISTENER_PORT, PORT, proxy_variables
 from pytest_rlenv.sandboxes.owners import Owner
 
 if TYPE_CHECKING:
@@ -50,8 +51,10 @@ class BoxNetwork:
         self._lock = threading.Lock()
         self._handover: Handover | None = None
         self._ours = cache_dir is not None
-        if cache_dir is not None and ALLOWLIST in {spec.network, *spec.later_networks}:
-            self._handover = Handover(cache_dir / FOLDER, str(engine.info()["Architecture"]))
+        ports = [PORT] if ALLOWLIST in {spec.network, *spec.later_networks} else []
+        ports += [LISTENER_PORT] if spec.take_listener is not None else []
+        if cache_dir is not None and ports:
+            self._handover = Handover(cache_dir / FOLDER, str(engine.info()["Architecture"]), ports)
 
     def variables(self) -> dict[str, str]:
         """Return what a command needs to see now, but for what the box's own variables say."""
@@ -70,10 +73,10 @@ class BoxNetwork:
 
     def entrypoint(self, own: Sequence[str]) -> dict[str, Any]:
         """Return the container's ENTRYPOINT as a field for the engine: none, to keep the image's ``own``."""
-        return {"Entrypoint": entrypoint(own)} if self._handover is not None else {}
+        return {"Entrypoint": self._handover.entrypoint(own)} if self._handover is not None else {}
 
     def start(self, container: str, look: Callable[[], None], *, again: bool = False) -> None:
-        """Start the container, for the first time or again, and serve its gate.
+        """Start the container, for the first time or again, serve its gate, and hand on its listener.
 
         Args:
             container: its id.
@@ -138,7 +141,13 @@ class BoxNetwork:
                 raise failed
             look()
 
-        listener = handover.receive(look_for_the_gate_first)
+        listeners = handover.receive(look_for_the_gate_first)
+        if (own := listeners.pop(LISTENER_PORT, None)) is not None and self._spec.take_listener is not None:
+            self._spec.take_listener(own)
+        if PORT in listeners:
+            self._serve_gate(listeners[PORT])
+
+    def _serve_gate(self, listener: socket.socket) -> None:
         if self._gate is None:
             from pytest_rlenv.sandboxes.network.gate import Gate  # and with it asyncio, which few boxes need
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+from pytest_rlenv.errors import Unsupported
 from pytest_rlenv.sandboxes.confinement import check_spec
 from pytest_rlenv.sandboxes.docker import archive
 from pytest_rlenv.sandboxes.docker.box import DockerBox
@@ -33,6 +34,7 @@ from pytest_rlenv.sandboxes.model import (
     BoxSpec,
     Capabilities,
     Entry,
+    ImageLayer,
     ImageRef,
     ImageSpec,
     SandboxContext,
@@ -90,7 +92,10 @@ class DockerSandbox:
             network_modes=frozenset(modes),
             switches_network=frozenset(modes),
             missing_networks={ALLOWLIST: no_allowlists} if no_allowlists else {},
+            listeners=not no_allowlists,
+            missing_listeners=no_allowlists,
             builds_images=True,
+            extends_images=True,
             prepares_ahead=True,
             services=True,
             users=True,
@@ -123,6 +128,18 @@ class DockerSandbox:
             if image.compose is not None:
                 return self._parts().services.prepare(image, image.compose, timeout=timeout)
             return self._parts().images.prepare(image, timeout=timeout)
+
+    def extend(self, image: ImageRef, layer: ImageLayer, *, timeout: float | None = None) -> ImageRef:
+        """Return an image with a layer on it; however many workers ask, one makes it.
+
+        Raises:
+            BuildFailed, StageTimeout (stage build), SandboxFailed, DiskFull, EngineUnavailable.
+            Unsupported: the image has services beside it.
+        """
+        if image.services is not None:
+            raise Unsupported("an image with services beside it is not extended")
+        with refusals_as_errors():
+            return self._parts().images.extend(image, layer, timeout=timeout)
 
     def start(self, image: ImageRef, spec: BoxSpec, entries: Iterable[Entry] = ()) -> DockerBox:
         """Start a box; ``entries`` are there (at absolute paths, below ``/``) before its first process.

@@ -20,7 +20,14 @@ from pytest_rlenv.sandboxes.local.imageconfig import ImageConfig
 from pytest_rlenv.sandboxes.local.recipe import BUILT_OTHERWISE, MODE, Recipe, read_recipe
 from pytest_rlenv.sandboxes.local.rootfs import RootfsCache
 from pytest_rlenv.sandboxes.local.userland import is_writable, make_root
-from pytest_rlenv.sandboxes.model import BoxSpec, BuildOptions, ImageRef, ImageSpec, SandboxContext
+from pytest_rlenv.sandboxes.model import (
+    BoxSpec,
+    BuildOptions,
+    ImageLayer,
+    ImageRef,
+    ImageSpec,
+    SandboxContext,
+)
 
 if TYPE_CHECKING:
     from pytest_rlenv.sandboxes.docker.client import Engine
@@ -102,6 +109,20 @@ class LocalImages:
         found = self._cache.recall(_key(spec))
         return replace(found, sandbox=IMAGES_NAME) if found else self._prepare_host(spec)
 
+    def extend(self, image: ImageRef, layer: ImageLayer, timeout: float | None) -> ImageRef:
+        """Put a layer on an image that Docker has, and have that here.
+
+        Raises:
+            BuildFailed, StageTimeout (stage build), SandboxFailed, DiskFull, EngineUnavailable.
+            Unsupported: there are no images here.
+        """
+        if self.uses_host:
+            raise Unsupported(f"{MODE} has no images to extend{self._because()}")
+        deadline = None if timeout is None else time.monotonic() + timeout
+        extended = cast("DockerSandbox", self._docker).extend(image, layer, timeout=timeout)
+        self._bring(extended, deadline)
+        return extended
+
     def source(self, image: ImageRef) -> Source:
         """Return what boxes are made from, for a reference that :meth:`prepare` gave.
 
@@ -126,11 +147,18 @@ class LocalImages:
         self._cache.close()
 
     def _prepare_image(self, spec: ImageSpec, timeout: float | None) -> ImageRef:
-        import filelock
-
         deadline = None if timeout is None else time.monotonic() + timeout
         docker = cast("DockerSandbox", self._docker)
         image = docker.prepare(spec, timeout=timeout)
+        self._bring(image, deadline)
+        if (spec, image.id) not in self._remembered:  # naming a context means reading all of it
+            self._cache.remember(_key(spec), image)
+            self._remembered.add((spec, image.id))
+        return image
+
+    def _bring(self, image: ImageRef, deadline: float | None) -> None:
+        """Have an image of the engine's extracted here."""
+        import filelock
 
         def fill(root: Path) -> ImageConfig:
             return self._extract(image, root, deadline)
@@ -144,10 +172,6 @@ class LocalImages:
             raise StageTimeout(
                 f"image {image.name!r}: another process did not extract it in time", stage=Stage.BUILD
             ) from None
-        if (spec, image.id) not in self._remembered:  # naming a context means reading all of it
-            self._cache.remember(_key(spec), image)
-            self._remembered.add((spec, image.id))
-        return image
 
     def _extract(self, image: ImageRef, root: Path, deadline: float | None) -> ImageConfig:
         """Write an image's files below ``root``, by way of a container that is never started."""

@@ -10,7 +10,7 @@ from pytest_rlenv.errors import Unsupported
 from pytest_rlenv.sandboxes.local.launcher import Attendant
 from pytest_rlenv.sandboxes.model import ALLOWLIST, PUBLIC, BoxSpec, Entry
 from pytest_rlenv.sandboxes.network.policy import Policy
-from pytest_rlenv.sandboxes.network.variables import PORT, proxy_variables
+from pytest_rlenv.sandboxes.network.variables import LISTENER_PORT, PORT, proxy_variables
 
 if TYPE_CHECKING:
     from pytest_rlenv.sandboxes.network.gate import Gate
@@ -31,13 +31,18 @@ class LocalNetwork:
         self._mode = spec.network
         self._policy = Policy.of(spec.network, spec.allowed_hosts)
         self._gate: Gate | None = None
+        self._take_listener = spec.take_listener
+        # a network that is this machine's has other boxes' listeners, too: any free port will do
+        self._port = 0 if spec.network == PUBLIC else LISTENER_PORT
 
     def open(self, attendant: Attendant) -> None:
-        """Open the box's gate, if it may need one.
+        """Open the box's gate, if it may need one, and hand on its listener, if that was asked for.
 
         Raises:
             SandboxFailed: it cannot be opened.
         """
+        if self._take_listener is not None:
+            self._take_listener(attendant.listen(self._port))
         if ALLOWLIST in self._announced:
             from pytest_rlenv.sandboxes.network.gate import Gate  # and with it asyncio, which few boxes need
 

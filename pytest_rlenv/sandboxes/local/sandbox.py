@@ -21,6 +21,7 @@ from pytest_rlenv.sandboxes.model import (
     BoxSpec,
     Capabilities,
     Entry,
+    ImageLayer,
     ImageRef,
     ImageSpec,
     SandboxContext,
@@ -83,7 +84,9 @@ class LocalSandbox:
         return Capabilities(
             network_modes=frozenset({PUBLIC, NO_NETWORK, ALLOWLIST}),
             switches_network=frozenset({NO_NETWORK, ALLOWLIST}),
+            listeners=True,
             builds_images=True,
+            extends_images=not self._parts().images.uses_host,
             prepares_ahead=True,
             users=self._parts().setup.privileged,
             gpus=0,
@@ -106,6 +109,15 @@ class LocalSandbox:
         if image.compose is not None:
             raise Unsupported(f"{image.compose.file.name}: this sandbox runs no services beside a box")
         return self._parts().images.prepare(image, timeout)
+
+    def extend(self, image: ImageRef, layer: ImageLayer, *, timeout: float | None = None) -> ImageRef:
+        """Return an image with a layer on it; however many workers ask, one makes it.
+
+        Raises:
+            BuildFailed, StageTimeout (stage build), SandboxFailed, DiskFull, EngineUnavailable.
+            Unsupported: there are no images here.
+        """
+        return self._parts().images.extend(image, layer, timeout)
 
     def start(self, image: ImageRef, spec: BoxSpec, entries: Iterable[Entry] = ()) -> LocalBox:
         """Start a box; ``entries`` are there (at absolute paths, below ``/``) before its first process.

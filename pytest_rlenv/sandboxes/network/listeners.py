@@ -26,7 +26,7 @@ def receive_listener(link: socket.socket) -> socket.socket:
     try:
         _, messages, _, _ = link.recvmsg(1, socket.CMSG_SPACE(_INT), socket.MSG_CMSG_CLOEXEC)
     except OSError as error:
-        raise SandboxFailed(f"the box did not hand over its gate to the allowed hosts: {error}") from error
+        raise SandboxFailed(f"the box did not hand over its gate: {error}") from error
     fds = array.array("i")
     for level, kind, data in messages:
         if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
@@ -34,7 +34,7 @@ def receive_listener(link: socket.socket) -> socket.socket:
     for surplus in fds[1:]:
         os.close(surplus)
     if not fds:
-        raise SandboxFailed("the box handed over nothing as its gate to the allowed hosts")
+        raise SandboxFailed("the box handed over nothing as its gate")
     return _checked(fds[0])
 
 

@@ -94,6 +94,21 @@ class Stream:
         """Send all of it."""
         await self._loop.sock_sendall(self._socket, data)
 
+    async def hung_up(self) -> None:
+        """Wait until the other side has closed; nothing is read, and nobody else may be reading.
+
+        What it sends meanwhile stays to be read, and then its end is not seen.
+        """
+        told = asyncio.Event()
+        self._loop.add_reader(self._socket, told.set)
+        try:
+            await told.wait()
+        finally:
+            self._loop.remove_reader(self._socket)
+        with contextlib.suppress(OSError):
+            if self._socket.recv(1, socket.MSG_PEEK):
+                await asyncio.Event().wait()
+
     def end(self) -> None:
         """Tell the other side that nothing more is sent; it may go on sending."""
         with contextlib.suppress(OSError):

@@ -7,6 +7,9 @@ from pytest_rlenv.sandboxes.model import ALLOWLIST
 PORT = 27128
 """Where the gate is on a box's loopback: neither a usual port nor one that the kernel hands out."""
 
+LISTENER_PORT = 27129
+"""Where the socket that a box hands over to its owner listens, in a loopback of the box's own."""
+
 _URL = f"http://127.0.0.1:{PORT}"
 _LOCAL = "localhost,127.0.0.1,::1"
 

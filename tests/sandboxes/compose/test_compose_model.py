@@ -88,6 +88,28 @@ def final(model: Model, *, as_root: bool = True, **spec: Any) -> Model:
     return final_model(model, images, box, project="p", labels=labels, network=network, as_root=as_root)
 
 
+@pytest.mark.parametrize(
+    ("main", "spec", "shares"),
+    [
+        ("{}", {"network": PUBLIC}, "service:main"),
+        ("{networks: [n]}", {"network": NO_NETWORK}, "service:main"),
+        ("{}", {"network": NO_NETWORK}, "none"),
+        ("{}", {"network": PUBLIC, "later_networks": frozenset({NO_NETWORK})}, "bridge"),
+    ],
+)
+def test_a_listener_is_where_main_is(main: str, spec: dict[str, Any], shares: str, read: Read) -> None:
+    text = f"services: {{main: {main}}}\nnetworks: {{n: }}"
+    found = final(read(text), take_listener=lambda listener: listener.close(), **spec)
+    assert found["services"][HOLDER]["network_mode"] == shares
+    assert HOLDER not in final(read(text), network=PUBLIC)["services"]
+
+
+def test_a_listener_that_main_could_not_reach_is_refused(read: Read) -> None:
+    model = read("services: {main: {networks: [n]}, web: {image: x}}\nnetworks: {n: }")
+    with pytest.raises(Unsupported, match="cannot call its model"):
+        final(model, network=NO_NETWORK, take_listener=lambda listener: listener.close())
+
+
 # ---- the program
 
 

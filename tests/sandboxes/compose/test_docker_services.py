@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 from support.engine import remove_image
+from support.model_calls import ASK, proxied, question
+from support.scripted_model import ScriptedModel
 
 from pytest_rlenv.errors import BoxUnfit, Unsupported
 from pytest_rlenv.sandboxes.docker import labels
@@ -289,6 +291,18 @@ def test_an_allowlist_and_changes_hold_for_all_services(start: Start) -> None:
     assert box.take_denied() == {"other.invalid:80": 1}
     box.set_network(NO_NETWORK)
     assert "proxy" not in said(box, "env")
+
+
+@pytest.mark.parametrize("network", [PUBLIC, NO_NETWORK, ALLOWLIST])
+def test_main_reaches_a_server_of_this_process(start: Start, network: str) -> None:
+    with ScriptedModel(["hello from here"]) as model, proxied(model.url) as (proxy, _):
+        box = start(ALONE, SITE, network=network, take_listener=proxy.take_listener)
+        endpoint = proxy.endpoint(from_box=True)
+        port, body = endpoint.anthropic_base_url.rpartition(":")[2], json.dumps(question())
+        argv = ["bash", "-c", ASK, "ask", port, endpoint.key, "/v1/chat/completions", body]
+        assert b"hello from here" in box.run(argv, timeout=20).output
+        assert "rlenv-network" not in box.services
+        assert said(box, f"sleep 0.3; {fetch('http://web:8000/page')}") == "a page"
 
 
 def test_what_is_unsafe_runs_only_if_it_is_allowed(

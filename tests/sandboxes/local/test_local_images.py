@@ -17,10 +17,12 @@ from support.local_boxes import needs_users, pruned_images
 from pytest_rlenv.errors import EngineUnavailable, ImageUnavailable, Unsupported
 from pytest_rlenv.sandboxes.docker.client import shared_engine
 from pytest_rlenv.sandboxes.local import LocalSandbox
+from pytest_rlenv.sandboxes.local.sandbox import HostSandbox
 from pytest_rlenv.sandboxes.model import (
     NO_NETWORK,
     BoxSpec,
     BuildOptions,
+    ImageLayer,
     ImageRef,
     ImageSpec,
     SandboxContext,
@@ -104,6 +106,25 @@ def test_owners_and_modes_are_the_images(images: LocalSandbox, small: ImageRef) 
         "/t/l 777 9:0 1 symbolic link",
     ]
     box.destroy()
+
+
+def test_a_layer(images: LocalSandbox, small: ImageRef) -> None:
+    assert images.capabilities.extends_images
+    layered = images.extend(small, ImageLayer("agent-test", "echo made >/made"))
+    try:
+        box = images.start(layered, SPEC)
+        assert ok(box, "cat /made; pwd") == "made\n/app/deep\n"
+        box.destroy()
+    finally:
+        remove_image(shared_engine(), layered.name)
+
+
+def test_no_layer_on_the_userland(context: SandboxContext, small: ImageRef) -> None:
+    sandbox = HostSandbox(context)
+    assert not sandbox.capabilities.extends_images
+    with pytest.raises(Unsupported, match="no images to extend"):
+        sandbox.extend(small, ImageLayer("agent-test", "true"))
+    sandbox.close()
 
 
 def test_missing_image(images: LocalSandbox) -> None:

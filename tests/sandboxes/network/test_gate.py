@@ -24,7 +24,7 @@ from support.gates import (
 )
 
 from pytest_rlenv.sandboxes.model import ALLOWLIST, NO_NETWORK, PUBLIC
-from pytest_rlenv.sandboxes.network import dialing, gate, session
+from pytest_rlenv.sandboxes.network import accepting, dialing, gate, session
 from pytest_rlenv.sandboxes.network.hosts import HostList
 from pytest_rlenv.sandboxes.network.policy import Policy
 
@@ -463,7 +463,7 @@ def test_a_box_that_started_again_hands_over_another_listener(door: Door, site: 
 def test_more_connections_than_are_served_at_once_wait_for_their_turn(
     reachable: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gate, "MAX_CONNECTIONS", 4)
+    monkeypatch.setattr(accepting, "MAX_CONNECTIONS", 4)
     door = Door(HERE)
     try:
         with serving(echo) as server, contextlib.ExitStack() as clients:
@@ -520,13 +520,12 @@ def test_no_thread_is_left_when_the_last_gate_is_closed() -> None:
 
 def test_a_listener_that_is_gone_ends_the_gate_quietly(caplog: pytest.LogCaptureFixture) -> None:
     door = Door()
-    listener = door.gate._listener
-    assert listener is not None
+    assert door.gate._accepting is not None
+    listener, task = door.gate._accepting._listener, door.gate._accepting._accepting
     listener.shutdown(socket.SHUT_RDWR)
     give_up = time.monotonic() + LIMIT
-    while not (door.gate._accepting and door.gate._accepting.done()) and time.monotonic() < give_up:
+    while not task.done() and time.monotonic() < give_up:
         time.sleep(0.005)
-    assert door.gate._accepting is not None
-    assert door.gate._accepting.done()
+    assert task.done()
     door.gate.close()
     assert caplog.records == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pytest_rlenv.errors import Unsupported
 from pytest_rlenv.sandboxes.confinement import CAPABILITIES, PIDS_LIMIT
 from pytest_rlenv.sandboxes.docker.compose.model import MAIN, Model, escaped, has_keeper
 from pytest_rlenv.sandboxes.docker.compose.network import HOLDER, arrange_networks, past_the_gate
@@ -58,6 +59,8 @@ def final_model(
     if hosts:
         _tell_of_gate(services, past_the_gate(network.variables(), hosts))
         services[HOLDER] = _holder(images[MAIN], spec, network, labels) | {"extra_hosts": hosts}
+    if spec.take_listener is not None:
+        _listen(services, _holder(images[MAIN], spec, network, labels), spec)
     final = {
         "name": project,
         "services": services,
@@ -138,6 +141,21 @@ def _holder(image: ImageRef, spec: BoxSpec, network: BoxNetwork, labels: Mapping
         "volumes": mounts,
         "cap_add": [],
     }
+
+
+def _listen(services: Model, holder: Model, spec: BoxSpec) -> None:
+    """Have a listener in the namespace of the box, where nobody holds that one for it.
+
+    Raises:
+        Unsupported: its network is neither its own nor the shared one.
+    """
+    if services[MAIN].get("network_mode") == f"service:{HOLDER}":
+        return
+    if HOLDER in services or spec.later_networks - {spec.network}:
+        raise Unsupported(
+            f"services.{MAIN}: an agent beside services that have another network cannot call its model"
+        )
+    services[HOLDER] = holder | {"network_mode": f"service:{MAIN}"}
 
 
 def _volume(volume: Model, name: str, labels: Mapping[str, str]) -> Model:

@@ -1,0 +1,1 @@
+"""The agent ``bash``: a model, a loop and one tool."""

@@ -1,0 +1,1 @@
+"""The agent ``replay``: the commands of a stored trajectory, once more."""

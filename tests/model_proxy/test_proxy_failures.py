@@ -1,0 +1,205 @@
+"""Errors on the way to a model: what the program is told, and what they say of how its agent ended."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+from typing import Any
+
+import pytest
+from support.model_calls import KEY, proxied
+from support.scripted_model import (
+    CHAT,
+    GOOGLE,
+    MESSAGES,
+    RESPONSES,
+    Failure,
+    Reply,
+    ScriptedModel,
+    context_exceeded,
+)
+
+from pytest_rlenv.agents.protocol import Stop
+from pytest_rlenv.errors import (
+    Kind,
+    ModelAccessDenied,
+    ModelNotFound,
+    ModelRequestInvalid,
+    ModelUnavailable,
+    RlenvError,
+    Stage,
+)
+from pytest_rlenv.model_proxy.endings import Turn
+from pytest_rlenv.model_proxy.failures import end_of
+from pytest_rlenv.model_proxy.ledger import Call, End
+from pytest_rlenv.model_proxy.wires import Wire
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "message", "end"),
+    [
+        (401, "invalid_api_key", "Incorrect API key provided.", End.DENIED),
+        (403, "", "forbidden", End.DENIED),
+        (402, "", "Payment required", End.DENIED),
+        (400, "INVALID_ARGUMENT", "API key not valid. Please pass a valid API key.", End.DENIED),
+        (400, "invalid_request_error", "Your credit balance is too low to access the API.", End.DENIED),
+        (429, "insufficient_quota", "You exceeded your current quota.", End.DENIED),
+        (429, "rate_limit_exceeded", "Rate limit reached for requests", End.BUSY),
+        (404, "model_not_found", "The model `x` does not exist", End.NOT_FOUND),
+        (404, "", "<html>not found</html>", End.NOT_FOUND),
+        (400, "invalid_model", "unknown model: x", End.NOT_FOUND),
+        (400, "context_length_exceeded", "maximum context length is 8192 tokens", End.CONTEXT),
+        (400, "invalid_request_error", "prompt is too long: 210000 tokens > 200000 maximum", End.CONTEXT),
+        (400, "", "The input token count (1100000) exceeds the maximum", End.CONTEXT),
+        (413, "request_too_large", "Request exceeds the maximum size", End.CONTEXT),
+        (400, "content_filter", "The response was filtered", End.REFUSED),
+        (400, "content_policy_violation", "no", End.REFUSED),
+        (400, "invalid_request_error", "tools.0: unknown field", End.INVALID),
+        (422, "", "messages: field required", End.INVALID),
+        (500, "", "", End.BROKEN),
+        (503, "", "overloaded", End.BROKEN),
+        (529, "overloaded_error", "Overloaded", End.BROKEN),
+        (408, "", "", End.BROKEN),
+        (0, "overloaded_error", "Overloaded", End.BROKEN),
+        (0, "context_length_exceeded", "", End.CONTEXT),
+    ],
+)
+def test_what_a_providers_error_means(status: int, code: str, message: str, end: End) -> None:
+    assert end_of(status, code, message) is end
+
+
+@pytest.mark.parametrize("wire", [CHAT, RESPONSES, MESSAGES])
+@pytest.mark.parametrize("status", [400, 404, 429, 500, 529])
+def test_a_providers_error_passes_as_it_is(wire: str, status: int) -> None:
+    failure = Failure(status, "no such luck", retry_after="7")
+    with ScriptedModel([failure]) as model, proxied(model.url) as (proxy, client):
+        got = client.ask(wire, stream=True)
+        assert (got.status, got.headers["retry-after"]) == (status, "7")
+        assert got.body["error"]["message"] == "no such luck"
+        (call,) = proxy.take_turn().all
+        assert call.status == status
+        assert "no such luck" in call.text
+
+
+@pytest.mark.parametrize(
+    ("replies", "error", "kind", "words"),
+    [
+        ([Failure(404, "no model x", "model_not_found")], ModelNotFound, Kind.CONFIG, "no such model"),
+        ([Failure(429, "slow down")] * 2, ModelUnavailable, Kind.INFRA, "takes no more requests now"),
+        (["fine", Failure(503, "down")], ModelUnavailable, Kind.INFRA, "2 calls, 1 of them answered"),
+        ([Failure(0)], ModelUnavailable, Kind.INFRA, "the model's endpoint failed"),
+        ([Failure(402, "pay first")], ModelAccessDenied, Kind.CONFIG, "refused the key: HTTP 402"),
+        ([Failure(400, "unknown field")], ModelRequestInvalid, Kind.AGENT, "unknown field"),
+    ],
+)
+def test_what_the_last_call_says_of_the_agent(
+    replies: list[Any], error: type[RlenvError], kind: Kind, words: str
+) -> None:
+    with ScriptedModel(replies) as model, proxied(model.url) as (proxy, client):
+        for _ in replies:
+            client.ask()
+        found = proxy.take_turn().failure("solver")
+    assert type(found) is error
+    assert found.kind is kind
+    assert found.stage is Stage.AGENT
+    assert "agent solver: " in found.message
+    assert words in found.message
+    assert found.hint
+
+
+@pytest.mark.parametrize(
+    "replies",
+    [
+        [Failure(503, "down"), "fine"],
+        [Failure(429, "slow"), Failure(429, "slow"), "fine"],
+        ["fine", Failure(400, "unknown field")],
+    ],
+)
+def test_an_agent_that_got_over_it_is_judged(replies: list[Any]) -> None:
+    with ScriptedModel(replies) as model, proxied(model.url) as (proxy, client):
+        for _ in replies:
+            client.ask()
+        turn = proxy.take_turn()
+    assert turn.failure("solver") is None
+    assert turn.stop() is None
+
+
+@pytest.mark.parametrize(
+    ("reply", "stop"),
+    [
+        (context_exceeded(), Stop.CONTEXT_EXCEEDED),
+        (Reply("I must not", stop="refusal"), Stop.REFUSAL),
+        (Failure(400, "filtered", "content_filter"), Stop.REFUSAL),
+    ],
+)
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("wire", [CHAT, RESPONSES, MESSAGES, GOOGLE])
+def test_limits_of_the_model_are_the_agents(wire: str, stream: bool, reply: Any, stop: Stop) -> None:
+    if wire in (MESSAGES, GOOGLE) and isinstance(reply, Failure) and reply.code == "content_filter":
+        reply = Reply("", stop="refusal")  # these wires have no such error
+    named = {"model": "google/m"} if wire == GOOGLE else {}
+    with (
+        ScriptedModel([reply]) as model,
+        proxied(model.google_url if named else model.url, **named) as (proxy, client),
+    ):
+        client.ask(wire, stream=stream)
+        turn = proxy.take_turn()
+    assert turn.failure("solver") is None
+    found = turn.stop()
+    assert found is not None
+    assert found.stop is stop
+
+
+def test_a_wrong_key_is_the_users_and_is_never_shown() -> None:
+    with ScriptedModel(["x"], key="another") as model, proxied(model.url) as (proxy, client):
+        got = client.ask()
+        assert got.status == 401
+        error = proxy.take_turn().failure("solver")
+    assert isinstance(error, ModelAccessDenied)
+    assert KEY not in error.message
+
+
+def test_a_provider_that_is_not_there() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    with proxied(f"http://127.0.0.1:{port}/v1") as (proxy, client):
+        got = client.ask()
+        assert (got.status, got.code) == (502, "rlenv_unreachable")
+        assert "x-should-retry" not in got.headers
+        error = proxy.take_turn().failure("solver")
+    assert isinstance(error, ModelUnavailable)
+    assert f"127.0.0.1:{port}" in error.message
+
+
+def test_an_answer_that_breaks_off_breaks_off_for_the_program_too() -> None:
+    def cut(number: int) -> None:
+        if number == 2:
+            raise OSError("the server dies")
+
+    with ScriptedModel(["a long answer"], before_event=cut) as model, proxied(model.url) as (proxy, client):
+        with pytest.raises((OSError, http.client.HTTPException)):
+            client.ask(stream=True)
+        client.connection.close()
+        (call,) = proxy.take_turn().all
+    assert call.end is End.BROKEN
+    assert "broke off" in call.text
+
+
+def test_what_is_no_answer_is_no_good_call() -> None:
+    with (
+        ScriptedModel(lambda _: Reply("x")) as model,
+        proxied(f"{model.root}/v1/models?x=") as (proxy, client),
+    ):
+        client.ask()
+        (call,) = proxy.take_turn().all
+    assert call.end is not End.GOOD
+
+
+def test_calls_that_the_agent_itself_broke_off_say_nothing() -> None:
+    good, cut = Call(Wire.CHAT, End.GOOD, 200), Call(Wire.CHAT, End.CUT)
+    bad = Call(Wire.CHAT, End.BROKEN, text="down")
+    assert Turn((good, cut)).failure("a") is None
+    assert isinstance(Turn((bad, cut)).failure("a"), ModelUnavailable)
+    assert Turn(()).failure("a") is None
+    aside = Call(Wire.MESSAGES, End.BROKEN, counts=False)
+    assert Turn((good, aside)).failure("a") is None
