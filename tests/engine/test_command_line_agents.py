@@ -86,15 +86,16 @@ def run(
     tmp: Path,
     agent: str,
     model: ScriptedModel,
+    *more: str,
     steps: dict[str, dict[str, str]] | None = None,
 ) -> dict[str, Any]:
-    """Run the task, maybe one of several steps, with an agent, and return the record of the rollout."""
+    """Run the task, maybe one of several steps, with an agent and more options; return the rollout's record."""
     dockerfile = DOCKERFILE + (TRUST if CERTIFICATES.exists() else "")
     if steps:
         write_steps(tmp / "env" / "task", STEPS, steps, environment__Dockerfile=dockerfile)
     else:
         write_only_step(tmp, dockerfile)
-    return record_of(tmp, agent, model)
+    return record_of(tmp, agent, model, *more)
 
 
 def write_only_step(tmp: Path, dockerfile: str) -> None:
@@ -108,14 +109,14 @@ def write_only_step(tmp: Path, dockerfile: str) -> None:
     )
 
 
-def record_of(tmp: Path, agent: str, model: ScriptedModel) -> dict[str, Any]:
+def record_of(tmp: Path, agent: str, model: ScriptedModel, *more: str) -> dict[str, Any]:
     task = tmp / "env" / "task"
     if CERTIFICATES.exists():
         shutil.copyfile(CERTIFICATES, task / "environment" / "certificates.crt")
     (tmp / "pytest.ini").write_text("[pytest]\n")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rlenv=env"]
     command += ["--rlenv-output=out", "--rlenv-sandbox=docker", f"--agent={agent}"]
-    command += ["--model=scripted/m", f"--rlenv-model-url={model.url}"]
+    command += ["--model=scripted/m", f"--rlenv-model-url={model.url}", *more]
     done = subprocess.run(
         command, cwd=tmp, env=dict(os.environ), capture_output=True, text=True, timeout=900, check=False
     )
