@@ -58,6 +58,18 @@ def find_tasks(paths: Iterable[str], *, root_name: str, base: str = "") -> tuple
     return tuple(sorted(tasks, key=lambda task: task.id))
 
 
+def outside_of(tasks: Iterable[TaskRef], paths: Iterable[str]) -> tuple[str, ...]:
+    """Return the files that belong to none of the tasks in folders and that may be looked at, in order."""
+    folders = {"" if task.path == "." else task.path for task in tasks}
+    return tuple(
+        sorted(
+            path
+            for path in paths
+            if not _inside(path, folders) and not any(is_ignored(part) for part in path.split("/")[:-1])
+        )
+    )
+
+
 def task_id(path: str) -> str:
     """Return a path as it can stand in a node id: what pytest would lose there is percent-encoded."""
     return _LOST_IN_NODE_IDS.sub(lambda lost: quote(lost.group(), safe="", errors="surrogatepass"), path)

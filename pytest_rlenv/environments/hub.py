@@ -9,10 +9,12 @@ from pathlib import Path
 
 from pytest_rlenv.environments import registry
 from pytest_rlenv.environments.card import read_card
-from pytest_rlenv.environments.discovery import INSTRUCTION, find_tasks
+from pytest_rlenv.environments.discovery import INSTRUCTION, find_tasks, outside_of
+from pytest_rlenv.environments.finders import FOLDERS_ONLY, Finding, Others, Place
 from pytest_rlenv.environments.hub_cache import Found, RepoCache
 from pytest_rlenv.environments.hub_client import README, HubClient, RepoFacts
 from pytest_rlenv.environments.hub_errors import Asked, Refusal, explain, explaining
+from pytest_rlenv.environments.hub_fetch import fetch_files
 from pytest_rlenv.environments.hub_listing import list_for_discovery
 from pytest_rlenv.environments.layouts import manifest_of
 from pytest_rlenv.environments.model import HUB, Environment, TaskRef
@@ -34,7 +36,14 @@ class _Pin:
     warnings: tuple[str, ...] = ()
 
 
-def resolve_hub(spec: Spec, *, cache_dir: Path, hub: HubClient, dataset: str | None = None) -> Environment:
+def resolve_hub(
+    spec: Spec,
+    *,
+    cache_dir: Path,
+    hub: HubClient,
+    dataset: str | None = None,
+    others: Others = FOLDERS_ONLY,
+) -> Environment:
     """Pin a dataset repository to a commit and find its tasks.
 
     A first run takes some ten requests, a later one with a branch one, with a commit's 40 digits none. When
@@ -44,16 +53,20 @@ def resolve_hub(spec: Spec, *, cache_dir: Path, hub: HubClient, dataset: str | N
         spec: one of the Hub. Its folder narrows down the tasks; their ids stay what they are in all of it.
         cache_dir: the package's cache.
         hub: where to ask.
-        dataset: ``name[@version]`` in the repository's ``registry.json``.
+        dataset: ``name[@version]`` in the repository's ``registry.json``, whose tasks are folders.
+        others: where tasks that are no folders are looked for.
 
     Raises:
         SpecError: for whatever stands in the way, with the cure, before anything was started.
     """
     assert spec.repo_id is not None
     pin = _pin(spec, cache_dir, hub)
+    finding = Finding()
     if dataset is None:
         found = _found(pin, spec.subpath, cache_dir, hub)
-        tasks = found.tasks
+        tasks, finding = others.join(found.tasks, _place(pin, found, cache_dir, hub))
+        if not tasks:
+            raise _nothing(pin, spec.subpath, hub, others, finding)
     else:
         pin, found, tasks = _dataset(dataset, pin, spec, cache_dir, hub)
     return Environment(
@@ -66,8 +79,35 @@ def resolve_hub(spec: Spec, *, cache_dir: Path, hub: HubClient, dataset: str | N
         tags=found.tags,
         tasks=tasks,
         found=len(tasks),
-        warnings=(*pin.warnings, *found.warnings),
+        warnings=(*pin.warnings, *found.warnings, *finding.warnings),
     )
+
+
+def _place(pin: _Pin, found: Found, cache_dir: Path, hub: HubClient) -> Place:
+    def bring(paths: Sequence[str]) -> None:
+        fetch_files(pin.repo_id, pin.sha, paths, cache_dir=cache_dir, hub=hub)
+
+    return Place(
+        title=f"{pin.repo_id}@{pin.sha[:12]}",
+        name=pin.repo_id,
+        root=RepoCache(cache_dir, pin.repo_id).root(pin.sha),
+        files=found.others,
+        base=found.base,
+        tags=found.tags,
+        repo_id=pin.repo_id,
+        revision=pin.sha,
+        bring=bring,
+    )
+
+
+def _nothing(pin: _Pin, base: str, hub: HubClient, others: Others, finding: Finding) -> SpecError:
+    if pin.offline:
+        files = _files(pin, base, hub)
+    else:
+        with explaining(hub, Asked(pin.repo_id, pin.sha)):
+            files = hub.whole_tree(pin.repo_id, pin.sha)
+    where = f"{pin.repo_id}@{pin.sha[:12]}"
+    return nothing_found(where, files, base=base, looked_for=others.looked_for, reason=finding.reason)
 
 
 def _pin(spec: Spec, cache_dir: Path, hub: HubClient) -> _Pin:
@@ -131,17 +171,14 @@ def _last_known(
 def _found(pin: _Pin, base: str, cache_dir: Path, hub: HubClient) -> Found:
     cache = RepoCache(cache_dir, pin.repo_id)
     known = cache.found(pin.sha, base)
-    if known is not None and known.tasks:
+    if known is not None and (known.tasks or known.others):
         return known
     files = _files(pin, base, hub)
     tasks = find_tasks(files, root_name=pin.repo_id.partition("/")[2], base=base)
-    if not tasks:
-        if not pin.offline:
-            with explaining(hub, Asked(pin.repo_id, pin.sha)):
-                files = hub.whole_tree(pin.repo_id, pin.sha)
-        raise nothing_found(f"{pin.repo_id}@{pin.sha[:12]}", files, base=base)
-    card = read_card(_readme(pin, tasks, hub), pin.repo_id, published=True)
-    found = Found(pin.sha, base, tasks, card.tags, card.warnings)
+    outside = outside_of(tasks, (path for path in files if not base or path.startswith(f"{base}/")))
+    telling = _first_file(tasks[0]) if tasks else next(iter(outside), None)
+    card = read_card(_readme(pin, telling, hub), pin.repo_id, published=True)
+    found = Found(pin.sha, base, tasks, card.tags, card.warnings, outside)
     if not pin.offline:  # what the Hugging Face cache holds may be a part only
         cache.store(found)
     return found
@@ -155,17 +192,20 @@ def _files(pin: _Pin, base: str, hub: HubClient) -> Sequence[str]:
         return list_for_discovery(hub, pin.repo_id, pin.sha, base)
 
 
-def _readme(pin: _Pin, tasks: Sequence[TaskRef], hub: HubClient) -> str | None:
+def _first_file(task: TaskRef) -> str:
+    name = INSTRUCTION if task.problem else manifest_of(task.framework)
+    return name if task.path == "." else f"{task.path}/{name}"
+
+
+def _readme(pin: _Pin, telling: str | None, hub: HubClient) -> str | None:
     """Return the card, having made sure that the repository's files may be read.
 
     Names are public even where contents are not, so only a file tells; and where a repository is gated, the
     card tells nothing about the rest.
     """
     path = _file(pin, README, hub)
-    if not pin.offline and (path is None or pin.gated):
-        task = tasks[0]
-        name = INSTRUCTION if task.problem else manifest_of(task.framework)
-        _file(pin, name if task.path == "." else f"{task.path}/{name}", hub)
+    if telling is not None and not pin.offline and (path is None or pin.gated):
+        _file(pin, telling, hub)
     return path.read_text(encoding="utf-8", errors="replace") if path else None
 
 
@@ -200,6 +240,8 @@ def _dataset(
         moved = _pin(Spec(spec.text, HUB, repo_id=pin.repo_id, revision=commit), cache_dir, hub)
         pin = _Pin(moved.repo_id, moved.sha, moved.gated, moved.offline, (*pin.warnings, *moved.warnings))
     found = _found(pin, spec.subpath, cache_dir, hub)
+    if not found.tasks:
+        raise _nothing(pin, spec.subpath, hub, FOLDERS_ONLY, Finding())
     tasks = registry.dataset_tasks(dataset, found.tasks, repo_id=pin.repo_id, revision=commit)
     if spec.subpath:
         tasks = tuple(t for t in tasks if f"{t.path}/".startswith(f"{spec.subpath}/"))

@@ -17,7 +17,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from urllib.parse import quote
 
@@ -25,7 +25,7 @@ from pytest_rlenv.disk import CACHE_CURE, disk_full, is_full
 from pytest_rlenv.environments.model import TaskRef
 from pytest_rlenv.errors import FetchFailed, RlenvError, Stage
 
-_FORMAT = 2
+_FORMAT = 3
 """Grows when tasks are found by other rules, or kept in another form."""
 _LOCK_TIMEOUT_SEC = 3600.0
 
@@ -37,9 +37,10 @@ class Found:
     Attributes:
         sha: the commit.
         base: the folder that was looked in, ``""`` for all of it.
-        tasks: what was found there.
+        tasks: the tasks in folders that were found there.
         tags: the card's.
         warnings: the card's.
+        others: the files outside of these tasks, in which other tasks may be.
     """
 
     sha: str
@@ -47,6 +48,7 @@ class Found:
     tasks: tuple[TaskRef, ...]
     tags: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
 
 
 class RepoCache:
@@ -146,14 +148,16 @@ class RepoCache:
             if raw.pop("format") != _FORMAT:
                 return None
             tasks = tuple(TaskRef(**{**task, "tags": tuple(task["tags"])}) for task in raw.pop("tasks"))
-            return Found(raw["sha"], raw["base"], tasks, tuple(raw["tags"]), tuple(raw["warnings"]))
+            lists = {name: tuple(raw[name]) for name in ("tags", "warnings", "others")}
+            return Found(raw["sha"], raw["base"], tasks, **lists)
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None  # absent, or from another version: found again
 
 
 def _within(found: Found, base: str) -> Found:
     kept = tuple(t for t in found.tasks if not base or t.path == base or t.path.startswith(f"{base}/"))
-    return Found(found.sha, base, kept, found.tags, found.warnings)
+    others = tuple(path for path in found.others if not base or path.startswith(f"{base}/"))
+    return replace(found, base=base, tasks=kept, others=others)
 
 
 def _write(path: Path, text: str) -> None:

@@ -9,7 +9,7 @@ from pytest_rlenv.environments.hub_cache import RepoCache
 from pytest_rlenv.environments.hub_client import HubClient
 from pytest_rlenv.environments.hub_download import Downloads, download_all
 from pytest_rlenv.environments.hub_errors import Asked, explaining
-from pytest_rlenv.environments.materialise import materialise
+from pytest_rlenv.environments.materialise import materialise, place_file
 from pytest_rlenv.environments.model import Environment, TaskRef
 from pytest_rlenv.errors import FetchFailed, RlenvError
 
@@ -44,6 +44,27 @@ def fetch_hub(environment: Environment, tasks: Sequence[TaskRef], *, cache_dir: 
         scratch = cache.scratch(environment.revision)
         failures = {t.id: _complete(environment, t, files[t.path], downloads, scratch) for t in missing}
     _raise(environment, {task: error for task, error in failures.items() if error is not None})
+
+
+def fetch_files(repo_id: str, sha: str, paths: Sequence[str], *, cache_dir: Path, hub: HubClient) -> None:
+    """Bring single files to their places below the root of a commit; what is there costs nothing.
+
+    Raises:
+        FetchFailed: if one could not be fetched.
+        SpecError: if the Hub refuses for a reason that will not pass by itself.
+    """
+    cache = RepoCache(cache_dir, repo_id)
+    root = cache.root(sha)
+    if all((root / path).is_file() for path in paths):
+        return
+    with cache.locked(sha):
+        missing = [path for path in dict.fromkeys(paths) if not (root / path).is_file()]
+        with explaining(hub, Asked(repo_id, sha), fetching=True):
+            downloads = download_all(hub, repo_id, sha, missing)
+        for refusal in downloads.refused.values():
+            raise refusal.error(fetching=True)
+        for path in missing:
+            place_file(downloads.files[path], root, path)
 
 
 def _missing(environment: Environment, tasks: Sequence[TaskRef]) -> list[TaskRef]:

@@ -14,6 +14,13 @@ COMPANIONS = ("docker-compose.yaml", "run-tests.sh")
 
 HARBOR = "harbor"
 TERMINAL_BENCH = "terminal-bench"
+OPENENV = "openenv"
+NEMO_GYM = "nemo-gym"
+VERIFIERS = "verifiers"
+
+IN_FOLDERS = (HARBOR, TERMINAL_BENCH)
+"""Frameworks whose tasks are folders that are known by the names of their files."""
+FRAMEWORKS = (*IN_FOLDERS, OPENENV, NEMO_GYM, VERIFIERS)
 
 TELLING = frozenset({MANIFEST, OLDER_MANIFEST, *COMPANIONS})
 """The names that :func:`framework_of` looks for."""

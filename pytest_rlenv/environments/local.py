@@ -7,7 +7,8 @@ from itertools import islice
 from pathlib import Path
 
 from pytest_rlenv.environments.card import read_card
-from pytest_rlenv.environments.discovery import MAX_DEPTH, find_tasks, task_id
+from pytest_rlenv.environments.discovery import MAX_DEPTH, find_tasks, outside_of, task_id
+from pytest_rlenv.environments.finders import FOLDERS_ONLY, Finding, Others, Place
 from pytest_rlenv.environments.layouts import framework_of
 from pytest_rlenv.environments.model import LOCAL, Environment, TaskRef
 from pytest_rlenv.environments.nothing_found import nothing_found
@@ -19,13 +20,16 @@ from pytest_rlenv.errors import SpecError
 _FILES_TO_EXPLAIN = 20_000
 
 
-def resolve_local(spec: Spec, *, rootdir: Path, dataset: str | None = None) -> Environment:
+def resolve_local(
+    spec: Spec, *, rootdir: Path, dataset: str | None = None, others: Others = FOLDERS_ONLY
+) -> Environment:
     """Find the tasks of a local folder.
 
     Args:
         spec: a local one.
         rootdir: pytest's; the environment is named by its path from there if it lies below.
-        dataset: ``name[@version]`` in the folder's ``registry.json``.
+        dataset: ``name[@version]`` in the folder's ``registry.json``, whose tasks are folders.
+        others: where tasks that are no folders are looked for.
 
     Raises:
         SpecError: if there is no task, or a file cannot be read.
@@ -34,16 +38,22 @@ def resolve_local(spec: Spec, *, rootdir: Path, dataset: str | None = None) -> E
     root = spec.path
     name = _name(root, rootdir)
     walk = Walk(root)
-    tasks = find_tasks(walk, root_name=root.name or "root")
+    files = list(walk)
+    tasks = find_tasks(files, root_name=root.name or "root")
     tasks = tuple(sorted((*tasks, *_linked_outside(root, walk.outside)), key=lambda task: task.id))
     if dataset is not None:
         registry = read_registry(_read(root / FILE, f"--rlenv-dataset {dataset!r} needs it"), name)
         tasks = dataset_tasks(choose_dataset(registry, dataset, name), tasks, repo_id=None, revision=None)
-    if not tasks:
-        everything = Walk(root, depth=2 * MAX_DEPTH, hidden=True)
-        raise nothing_found(str(root), list(islice(everything, _FILES_TO_EXPLAIN)))
     readme = root / "README.md"
     card = read_card(_read(readme) if readme.is_file() else None, name, published=False)
+    finding = Finding()
+    if dataset is None:
+        place = Place(str(root), name, root, outside_of(tasks, files), tags=card.tags)
+        tasks, finding = others.join(tasks, place)
+    if not tasks:
+        everything = Walk(root, depth=2 * MAX_DEPTH, hidden=True)
+        seen = list(islice(everything, _FILES_TO_EXPLAIN))
+        raise nothing_found(str(root), seen, looked_for=others.looked_for, reason=finding.reason)
     return Environment(
         name=name,
         source=LOCAL,
@@ -51,7 +61,7 @@ def resolve_local(spec: Spec, *, rootdir: Path, dataset: str | None = None) -> E
         tags=card.tags,
         tasks=tasks,
         found=len(tasks),
-        warnings=(*(f"{name}: {line}" for line in walk.unreadable), *card.warnings),
+        warnings=(*(f"{name}: {line}" for line in walk.unreadable), *card.warnings, *finding.warnings),
     )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 from pytest_rlenv.disk import CACHE_CURE, disk_full, is_full
-from pytest_rlenv.errors import FetchFailed, Stage
+from pytest_rlenv.errors import FetchFailed, RlenvError, Stage
 
 _POINTER = re.compile(
     rb"version https://git-lfs\.github\.com/spec/v1\r?\n"
@@ -41,14 +41,35 @@ def materialise(files: Mapping[str, Path], destination: Path, scratch: Path) -> 
         destination.parent.mkdir(parents=True, exist_ok=True)
         scratch.rename(destination)
     except OSError as error:
-        if is_full(error):
-            raise disk_full("store a task", destination, stage=Stage.FETCH, hint=CACHE_CURE) from error
-        raise FetchFailed(
-            f"{destination} cannot be written: {error.strerror}",
-            hint="set RLENV_CACHE to a folder with free space that you may write",
-        ) from error
+        raise _unwritable(destination, error) from error
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def place_file(source: Path, root: Path, path: str) -> None:
+    """Put one file below a folder, whole or not at all.
+
+    Raises:
+        FetchFailed: its content is not in the repository, or it cannot be written. DiskFull: no space left.
+    """
+    target = root / _checked(path)
+    partial = target.with_name(f".{target.name}.part")
+    try:
+        _copy(source, partial, path)
+        partial.replace(target)
+    except OSError as error:
+        raise _unwritable(target, error) from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _unwritable(destination: Path, error: OSError) -> RlenvError:
+    if is_full(error):
+        return disk_full("store a task", destination, stage=Stage.FETCH, hint=CACHE_CURE)
+    return FetchFailed(
+        f"{destination} cannot be written: {error.strerror}",
+        hint="set RLENV_CACHE to a folder with free space that you may write",
+    )
 
 
 def _copy(source: Path, target: Path, path: str) -> None:

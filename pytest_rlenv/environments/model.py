@@ -25,6 +25,8 @@ class TaskRef:
         problem: why it cannot be run, where that is known already; it becomes an item that errors.
         tags: words for ``-m``, where they were read.
         attributes: further metadata for ``-m`` (``difficulty``, ``category``), where it was read.
+        data: what its framework needs to find it again where a folder does not tell, such as the line of a
+            file; plain JSON, and small, as there may be 10,000.
     """
 
     id: str
@@ -33,6 +35,7 @@ class TaskRef:
     problem: str | None = None
     tags: tuple[str, ...] = ()
     attributes: dict[str, Any] = field(default_factory=dict)
+    data: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,21 @@ from pytest_rlenv.errors import SpecError
 _ROWS = (".parquet", ".jsonl", ".arrow")
 _SHOWN = 8
 
+IN_FOLDERS = f"folders with {MANIFEST} (Terminal-Bench 1: {OLDER_MANIFEST}), at most {MAX_DEPTH} folders deep"
+"""What is looked for where tasks are folders, as a message says it."""
 
-def nothing_found(where: str, paths: Collection[str], *, base: str = "") -> SpecError:
+
+def nothing_found(
+    where: str, paths: Collection[str], *, base: str = "", looked_for: str = "", reason: str = ""
+) -> SpecError:
     """Return the error for an environment without tasks.
 
     Args:
         where: the environment as shown to people.
         paths: what was seen: files relative to its root, with ``/`` between the parts.
         base: the folder of the environment that was looked in.
+        looked_for: what was looked for, where that is not folders alone.
+        reason: why what is there will not do, where that is known; it says what to do.
     """
     prefix = f"{base}/" if base else ""
     files = sorted(path[len(prefix) :] for path in paths if path.startswith(prefix))
@@ -29,9 +36,9 @@ def nothing_found(where: str, paths: Collection[str], *, base: str = "") -> Spec
         )
     seen = _top_level(files)
     return SpecError(
-        f"0 tasks found in {where}: looked for folders with {MANIFEST} (Terminal-Bench 1: {OLDER_MANIFEST}), "
-        f"at most {MAX_DEPTH} folders deep; " + (f"saw {seen}" if seen else "it holds no files"),
-        hint=_explain(files) if files else _empty(where),
+        f"0 tasks found in {where}: looked for {looked_for or IN_FOLDERS}; "
+        + (f"saw {seen}" if seen else "it holds no files"),
+        hint=reason or (_explain(files) if files else _empty(where)),
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from pytest_rlenv.environments.finders import FOLDERS_ONLY, Others
 from pytest_rlenv.environments.local import resolve_local
 from pytest_rlenv.environments.model import HUB, LOCAL, Environment, TaskRef
 from pytest_rlenv.environments.selection import Selection, pick, select
@@ -24,6 +25,7 @@ def resolve(
     cache_dir: Path,
     selection: Selection,
     dataset: str | None = None,
+    others: Others = FOLDERS_ONLY,
     notify: Notify | None = None,
 ) -> list[Environment]:
     """Find the environments that the user named, and the tasks to run.
@@ -35,13 +37,14 @@ def resolve(
         cache_dir: the package's cache.
         selection: which of the tasks.
         dataset: ``name[@version]`` in the environments' ``registry.json``.
+        others: where tasks that are no folders are looked for.
         notify: called with one line when something makes us wait.
 
     Raises:
         SpecError: with the cure, before anything is started.
     """
     parsed = [parse_spec(text, base) for text in specs]  # all, before the first request is made
-    found = [_resolve(spec, rootdir, cache_dir, dataset, notify) for spec in parsed]
+    found = [_resolve(spec, rootdir, cache_dir, dataset, others, notify) for spec in parsed]
     return select(_named_apart(_merged(found)), selection)
 
 
@@ -71,14 +74,14 @@ def read_metadata(environment: Environment, cache_dir: Path, *, notify: Notify |
 
 
 def _resolve(
-    spec: Spec, rootdir: Path, cache_dir: Path, dataset: str | None, notify: Notify | None
+    spec: Spec, rootdir: Path, cache_dir: Path, dataset: str | None, others: Others, notify: Notify | None
 ) -> Environment:
     if spec.kind == LOCAL:
-        return resolve_local(spec, rootdir=rootdir, dataset=dataset)
+        return resolve_local(spec, rootdir=rootdir, dataset=dataset, others=others)
     from pytest_rlenv.environments.hub import resolve_hub
     from pytest_rlenv.environments.hub_client import HubClient
 
-    return resolve_hub(spec, cache_dir=cache_dir, hub=HubClient(notify), dataset=dataset)
+    return resolve_hub(spec, cache_dir=cache_dir, hub=HubClient(notify), dataset=dataset, others=others)
 
 
 def _merged(environments: Sequence[Environment]) -> list[Environment]:

@@ -89,7 +89,7 @@ def run(
     *more: str,
     steps: dict[str, dict[str, str]] | None = None,
 ) -> dict[str, Any]:
-    """Run the task, maybe one of several steps, with an agent and more options; return the rollout's record."""
+    """Run the task, maybe one of several steps, with an agent and more options, and return its record."""
     dockerfile = DOCKERFILE + (TRUST if CERTIFICATES.exists() else "")
     if steps:
         write_steps(tmp / "env" / "task", STEPS, steps, environment__Dockerfile=dockerfile)
