@@ -17,6 +17,7 @@ from pytest_rlenv.disk import OUTPUT_CURE, disk_full, is_full
 from pytest_rlenv.environments.model import Environment, TaskRef
 from pytest_rlenv.errors import Kind, RlenvError, SandboxFailed, Stage, TaskInvalid, Unsupported
 from pytest_rlenv.frameworks.context import RolloutContext
+from pytest_rlenv.frameworks.kept import Kept
 from pytest_rlenv.frameworks.protocol import LoadedTask, get_framework
 from pytest_rlenv.resuming.earlier import Earlier, TakenOver
 from pytest_rlenv.rollout import ErrorInfo, Rollout, StageClock
@@ -128,6 +129,8 @@ def execute(
     expectation: Expectation | None = None,
     by_file: Expectation | None = None,
     earlier: Earlier | None = None,
+    kept: Kept | None = None,
+    session: str = "",
 ) -> Judged:
     """Run one rollout and judge it. Raises only what stops the whole run (Ctrl-C).
 
@@ -140,6 +143,8 @@ def execute(
         expectation: overrides every other rule.
         by_file: what the run's expectations file says of this rollout.
         earlier: the run that is resumed: what it has scored is not run, but judged again.
+        kept: what this process keeps up between rollouts; without it, nothing is.
+        session: the run's name.
     """
     selected = planned.task
     rollout = new_rollout(planned, agent, sandbox, settings)
@@ -151,6 +156,7 @@ def execute(
     clock = StageClock(rollout)
     folder: Path | None = None
     model: ModelProxy | None = None
+    own = Kept() if kept is None else None
     try:
         folder = make_folder()
         with clock.stage(Stage.LOAD):
@@ -178,6 +184,9 @@ def execute(
                 extra_instructions=settings.extra_instruction,
                 prompt_template=settings.prompt_template,
                 model=model,
+                settings=settings,
+                kept=kept or own or Kept(),
+                session=session,
             )
         )
     except Unsupported as reason:
@@ -191,6 +200,8 @@ def execute(
     except Exception:
         rollout.error = _internal_error()
     finally:
+        if own is not None:
+            own.close()
         if model is not None:
             _close_model(model, rollout)
     clock.finish()
@@ -244,7 +255,7 @@ def _load(selected: SelectedTask) -> LoadedTask:
         raise selected.problem
     if selected.ref.problem:
         raise TaskInvalid(selected.ref.problem)
-    return get_framework(selected.ref.framework).load(selected.folder, selected.id)
+    return get_framework(selected.ref.framework).load(selected.folder, selected.id, selected.ref.data)
 
 
 def _expected(

@@ -59,7 +59,7 @@ def _findings(task: SelectedTask) -> Iterator[tuple[str, bool]]:
         yield task.ref.problem, True
         return
     try:
-        loaded = get_framework(task.ref.framework).load(task.folder, task.ref.id)
+        loaded = get_framework(task.ref.framework).load(task.folder, task.ref.id, task.ref.data)
     except TaskInvalid as error:
         yield error.message, True
         return

@@ -130,6 +130,12 @@ OPTIONS: tuple[Option, ...] = (
         "N|P%",
     ),
     Option("dataset", "take the tasks from this entry of the environment's registry.json", "NAME[@VERSION]"),
+    Option(
+        "framework",
+        "take the tasks of this framework only, wherever they might be; else the files' shape decides",
+        "NAME",
+        choices=("harbor", "terminal-bench", "openenv", "nemo-gym", "verifiers"),
+    ),
     Option("threshold", "reward that an agent must reach, and that nop must stay below (default: 1.0)", "R"),
     Option("reward_key", "the reward to judge where a verifier gives several (default: reward)", "KEY"),
     Option(

@@ -115,6 +115,8 @@ def _run_once(
         expectation=expectation,
         by_file=by_file,
         earlier=run.earlier,
+        kept=run.kept,
+        session=run.identity.session,
     )
     why = judged.rollout.error
     if why is not None and why.type == DiskFull.__name__:

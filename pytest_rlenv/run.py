@@ -18,6 +18,7 @@ from pytest_rlenv.agents.protocol import Agent
 from pytest_rlenv.environments.model import Environment, TaskRef
 from pytest_rlenv.errors import DiskFull, FetchFailed, RlenvError, SandboxFailed, SpecError, Stage
 from pytest_rlenv.execution import SelectedTask
+from pytest_rlenv.frameworks.kept import Kept
 from pytest_rlenv.identity import MAIN, Identity, cache_root
 from pytest_rlenv.images_ahead import ImagesAhead
 from pytest_rlenv.resuming.earlier import Earlier
@@ -68,6 +69,8 @@ class Run:
         if settings.resume is not None:
             path = identity.base / settings.resume.expanduser()
             self.earlier = Earlier(path, session=identity.session, run_dir=identity.run_dir)
+        self.kept = Kept()
+        """What this process keeps up between rollouts."""
         self._refusals = 0
         self._fetching = threading.Lock()
         self.sandbox_name = None if settings.sandbox == AUTO else settings.sandbox
@@ -98,6 +101,7 @@ class Run:
             SpecError: with the cure, before anything is started.
         """
         import pytest_rlenv.environments.resolve as front
+        from pytest_rlenv.frameworks.finders import others
 
         chosen = settings or self.settings
         found = front.resolve(
@@ -107,6 +111,7 @@ class Run:
             cache_dir=self.cache_dir,
             selection=front.Selection(include=chosen.task, exclude=chosen.exclude_task, limit=chosen.limit),
             dataset=chosen.dataset,
+            others=others(chosen),
             notify=self.notify,
         )
         if read_metadata:
@@ -133,6 +138,7 @@ class Run:
             settings.exclude_task,
             settings.limit,
             settings.dataset,
+            settings.framework,
         )
         key = hashlib.sha256(repr(asked).encode()).hexdigest()[:20]
         stored = shared / f"environment-{key}.json"
@@ -191,7 +197,9 @@ class Run:
                 self.fetch_problem = error
                 self._refusals += 1
                 raise FetchFailed(error.message, hint=error.hint, detail=error.detail) from error
-            self._refusals = 0
+            self.kept = Kept()
+        """What this process keeps up between rollouts."""
+        self._refusals = 0
 
     # ---- stopping early
 
@@ -305,11 +313,15 @@ class Run:
             self._images.begin(sandbox, task, following)
 
     def close(self) -> None:
-        """Let go of the sandbox: a box still up is removed, none is started any more. May be called twice."""
+        """Let go of the sandbox and all that is kept: what is up is removed, nothing is started any more.
+
+        May be called twice.
+        """
         self._closing.set()
         with self._sandbox_lock:
             sandbox = None if self._closed else self._sandbox
             self._closed = True
         self._images.close()
+        self.kept.close()
         if sandbox is not None:
             sandbox.close()

@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_rlenv.environments.model import Environment
 from pytest_rlenv.errors import EngineUnavailable, FetchFailed, TaskInvalid, Unsupported
 from pytest_rlenv.execution import SelectedTask
 from pytest_rlenv.frameworks.protocol import get_framework
 from pytest_rlenv.sandboxes.auto import Choice, Need, choose
-from pytest_rlenv.sandboxes.loading import create
+from pytest_rlenv.sandboxes.loading import NONE, create
 
 if TYPE_CHECKING:
     from pytest_rlenv.run import Run
@@ -25,7 +26,10 @@ def choose_for_tasks(run: Run) -> Choice:
         EngineUnavailable: none is there that all of these tasks can run in, with what was tried.
         SpecError: the Hub refuses to give the tasks' files, which tell what the tasks need.
     """
-    return choose(run.sandbox_context(), lambda: _needs(run))
+    context = run.sandbox_context()
+    if run.environments and not any(_uses_boxes(environment, run) for environment in run.environments):
+        return Choice(NONE, create(NONE, context))
+    return choose(context, lambda: _needs(run))
 
 
 def sandbox_of(run: Run) -> Choice:
@@ -61,6 +65,11 @@ def _choose_once(run: Run) -> Choice:
     if "name" not in found:
         raise EngineUnavailable(found["message"], hint=found["hint"], detail=found["detail"])
     return Choice(found["name"], create(found["name"], run.sandbox_context()))
+
+
+def _uses_boxes(environment: Environment, run: Run) -> bool:
+    frameworks = {task.framework for task in environment.tasks if task.problem is None}
+    return not frameworks or any(get_framework(name).uses_boxes(run.settings) for name in frameworks)
 
 
 def _needs(run: Run) -> Iterator[Need]:

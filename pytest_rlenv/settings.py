@@ -130,6 +130,7 @@ class Settings(BaseModel):
     max_cost: Annotated[Finite, Field(gt=0)] | None = None
     max_errors: Annotated[str, BeforeValidator(check_error_limit)] | None = None
     dataset: str | None = None
+    framework: Literal["harbor", "terminal-bench", "openenv", "nemo-gym", "verifiers"] | None = None
     threshold: Finite = 1.0
     reward_key: str | None = None
     sandbox: str = "auto"

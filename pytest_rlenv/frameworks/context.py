@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_rlenv.agents.protocol import Agent
+from pytest_rlenv.frameworks.kept import Kept
 from pytest_rlenv.rollout import Rollout, StageClock
 from pytest_rlenv.sandboxes.protocol import Sandbox
+from pytest_rlenv.settings import Settings
 
 if TYPE_CHECKING:
     from pytest_rlenv.model_proxy.proxy import ModelProxy
@@ -34,6 +36,9 @@ class RolloutContext:
         extra_instructions: texts for the agent after the task's own.
         prompt_template: the words around these, as :mod:`pytest_rlenv.prompt_template` fills them in.
         model: the server of the agent's model, for one that needs it.
+        settings: the run's, for what only one framework has options for.
+        kept: what this process keeps up between rollouts.
+        session: the run's name, by which what it leaves behind is found.
     """
 
     agent: Agent
@@ -49,3 +54,6 @@ class RolloutContext:
     extra_instructions: tuple[str, ...] = ()
     prompt_template: str | None = None
     model: ModelProxy | None = None
+    settings: Settings = field(default_factory=lambda: Settings(sources={}))
+    kept: Kept = field(default_factory=Kept)
+    session: str = ""

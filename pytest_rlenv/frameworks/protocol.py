@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_rlenv.environments.layouts import HARBOR, TERMINAL_BENCH
 from pytest_rlenv.frameworks.context import RolloutContext
 from pytest_rlenv.sandboxes.model import ImageSpec
+
+if TYPE_CHECKING:
+    from pytest_rlenv.settings import Settings
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class LoadedTask(Protocol):
@@ -52,8 +58,17 @@ class LoadedTask(Protocol):
 class Framework(Protocol):
     """A layout of tasks."""
 
-    def load(self, folder: Path, name: str) -> LoadedTask:
-        """Read the task in ``folder``.
+    def uses_boxes(self, settings: Settings) -> bool:
+        """Return whether its tasks are run in boxes of a sandbox; if none of a run's are, none is needed."""
+        ...
+
+    def load(self, folder: Path, name: str, data: Mapping[str, Any] = NOTHING) -> LoadedTask:
+        """Read a task.
+
+        Args:
+            folder: where it is.
+            name: its id.
+            data: the :attr:`~pytest_rlenv.environments.model.TaskRef.data` of its finder.
 
         Raises:
             TaskInvalid: its files are wrong.

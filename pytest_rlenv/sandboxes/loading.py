@@ -15,11 +15,13 @@ AUTO = "auto"
 DOCKER = "docker"
 LOCAL = "local"
 LOCAL_HOST = "local-host"
+NONE = "none"
 
 BUILT_IN = {
     DOCKER: "pytest_rlenv.sandboxes.docker.sandbox:DockerSandbox",
     LOCAL: "pytest_rlenv.sandboxes.local.sandbox:LocalSandbox",
     LOCAL_HOST: "pytest_rlenv.sandboxes.local.sandbox:HostSandbox",
+    NONE: "pytest_rlenv.sandboxes.none:NoSandbox",
 }
 
 
@@ -27,7 +29,8 @@ def create(name: str, context: SandboxContext) -> Sandbox:
     """Return a new sandbox.
 
     Args:
-        name: ``docker``, ``local``, ``local-host``, or ``module:Class`` for a class called with the context.
+        name: ``docker``, ``local``, ``local-host``, ``none``, or ``module:Class`` for a class called with the
+            context.
         context: what it is told of the run.
 
     Raises:

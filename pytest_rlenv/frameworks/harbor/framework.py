@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from pytest_rlenv.frameworks.context import RolloutContext
 from pytest_rlenv.frameworks.harbor.images import all_images
 from pytest_rlenv.frameworks.harbor.lifecycle import HarborRollout
 from pytest_rlenv.frameworks.harbor.task import HarborTask, load_task, read_config
+from pytest_rlenv.frameworks.protocol import NOTHING
 from pytest_rlenv.sandboxes.model import ImageSpec
+
+if TYPE_CHECKING:
+    from pytest_rlenv.settings import Settings
 
 
 class LoadedHarborTask:
@@ -51,7 +56,11 @@ class LoadedHarborTask:
 class HarborFramework:
     """Folders with a ``task.toml``."""
 
-    def load(self, folder: Path, name: str) -> LoadedHarborTask:
+    def uses_boxes(self, settings: Settings) -> bool:
+        """Always."""
+        return True
+
+    def load(self, folder: Path, name: str, data: Mapping[str, Any] = NOTHING) -> LoadedHarborTask:
         """Read the task in ``folder``; see :func:`pytest_rlenv.frameworks.harbor.task.load_task`."""
         return LoadedHarborTask(load_task(folder, name))
 

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from pytest_rlenv.errors import Unsupported
 from pytest_rlenv.frameworks.context import RolloutContext
 from pytest_rlenv.frameworks.harbor.definitions import DOCKERFILE
 from pytest_rlenv.frameworks.harbor.lifecycle import HarborRollout
+from pytest_rlenv.frameworks.protocol import NOTHING
 from pytest_rlenv.frameworks.terminal_bench import step as _step  # noqa: F401 - registers the task's step
 from pytest_rlenv.frameworks.terminal_bench.compose_file import read_client
 from pytest_rlenv.frameworks.terminal_bench.compose_values import COMPOSE_FILE
 from pytest_rlenv.frameworks.terminal_bench.task import TerminalBenchTask, load_task, resolved
 from pytest_rlenv.sandboxes.model import ImageSpec
+
+if TYPE_CHECKING:
+    from pytest_rlenv.settings import Settings
 
 
 class LoadedTerminalBenchTask:
@@ -60,7 +65,11 @@ class LoadedTerminalBenchTask:
 class TerminalBenchFramework:
     """Folders with a ``task.yaml``."""
 
-    def load(self, folder: Path, name: str) -> LoadedTerminalBenchTask:
+    def uses_boxes(self, settings: Settings) -> bool:
+        """Always."""
+        return True
+
+    def load(self, folder: Path, name: str, data: Mapping[str, Any] = NOTHING) -> LoadedTerminalBenchTask:
         """Read the task in ``folder``; see :func:`pytest_rlenv.frameworks.terminal_bench.task.load_task`."""
         return LoadedTerminalBenchTask(load_task(folder, name))
 
