@@ -75,8 +75,12 @@ def test_an_agent_that_cannot_be_made_is_an_error_of_each_item(project: Project)
         from pytest_rlenv.agents.protocol import Agent
 
         class Broken(Agent):
+            made = 0
+
             def __init__(self, model=None):
-                raise RuntimeError("no key")
+                Broken.made += 1
+                if Broken.made > 1:  # the first is the one that is looked at before the run
+                    raise RuntimeError("no key")
 
             def run(self, context): ...
         """
