@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -154,6 +155,27 @@ def test_nobody_at_the_address_is_an_error(demo: Project, models: Models) -> Non
     run(demo, model.url).assert_outcomes(errors=1)
     (record,) = demo.records()
     assert record["error"]["type"] == "ModelUnavailable"
+
+
+def test_a_model_that_never_answers_is_an_error_and_no_agent_that_was_slow(
+    demo: Project, models: Models
+) -> None:
+    demo.task("a", test=JUDGE, config="[agent]\ntimeout_sec = 1.3\n")
+    gate = threading.Event()
+
+    def hang(_: Any) -> Reply:
+        gate.wait(20)
+        return Reply("too late")
+
+    model = models(hang)
+    try:
+        run(demo, model.url).assert_outcomes(errors=1)
+    finally:
+        gate.set()
+    (record,) = demo.records()
+    assert record["error"]["type"] == "ModelUnavailable"
+    assert "it never answered, and nothing came for 1 s" in record["error"]["message"]
+    assert [note["code"] for note in record["notes"]] == ["agent-timeout"]
 
 
 def test_what_an_agent_says_as_it_stops_is_kept(demo: Project) -> None:
