@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from support.moved_box import moved_context
 from support.scripted_model import ScriptedModel
 
 from pytest_rlenv.agents.harbor.agent import PYTHON, HarborAgent, find_python
+from pytest_rlenv.agents.harbor.process import HarborProcess
 from pytest_rlenv.agents.model_endpoint import ModelEndpoint
 from pytest_rlenv.agents.protocol import AgentContext, AgentStopped, AgentTimedOut
 from pytest_rlenv.errors import AgentFailed, SpecError
@@ -155,6 +157,22 @@ class TestWithHarbor:
         made = prepared("Gone", context)
         with pytest.raises(AgentFailed, match=r"Harbor's process ended under its agent \(exit code 9\)"):
             made.run(context)
+
+    @pytest.mark.parametrize("killed", [False, True])
+    def test_its_folder_goes_with_it(
+        self, killed: bool, own: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        temporary = tmp_path / "temporary"
+        temporary.mkdir()
+        monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+        process = HarborProcess(str(HARBOR_PYTHON), os.environ, tmp_path / "log")
+        assert len(list(temporary.iterdir())) == 1
+        if killed:  # as it is for a child whose parent was killed: its pipe is closed, and nobody ends it
+            process._process.stdin.close()
+            process._process.wait(timeout=30)
+            assert list(temporary.iterdir()) == []
+        process.close()
+        assert list(temporary.iterdir()) == []
 
     def test_no_such_agent(self, own: None) -> None:
         with pytest.raises(SpecError, match="agent harbor:no-such"):
