@@ -14,12 +14,14 @@ import requests  # noqa: F401 - loaded for good: pytester forgets what a run in 
 from support.project import Project
 from support.scripted_model import Failure, Reply, ScriptedModel, context_exceeded, use
 from support.tasks import write_task
+from support.trajectories import shape, shown_in_the_report
 
 import pytest_rlenv.agents.bash.agent
 import pytest_rlenv.agents.replay.agent
 import pytest_rlenv.model_proxy.proxy  # noqa: F401 - likewise
 from pytest_rlenv.agents import loading
 from pytest_rlenv.agents.protocol import Stop
+from pytest_rlenv.trajectory.reading import read_trajectory
 
 SOLVE = use("bash", command="# scripted: touch=/app/answer\n# scripted: print=solved")
 JUDGE = "# scripted: reward-if=/app/answer"
@@ -98,8 +100,11 @@ def test_a_model_solves_a_task(demo: Project, models: Models) -> None:
     assert record["agent"] == "bash"
     assert record["usage"] | {"input_tokens": 200, "output_tokens": 40, "turns": 2} == record["usage"]
     (path,) = record["trajectories"]
-    trajectory = json.loads((demo.run_dir / path).read_text())
-    assert trajectory["steps"][2]["observation"]["results"][0]["content"] == "solved\n[exit code 0]"
+    rows = shape(read_trajectory(demo.run_dir / path))
+    assert [row[0] for row in rows] == ["system", "user", "agent", "agent"]
+    assert rows[2][2:] == ([f"bash {json.dumps(SOLVE.tools[0].arguments)}"], ["solved\n[exit code 0]"])
+    assert rows[3][1] == "done"
+    assert shown_in_the_report(demo.run_dir / path) == rows
     everything = b"".join(p.read_bytes() for p in demo.run_dir.rglob("*") if p.is_file())
     assert b"sk-real-secret-key" not in everything
     assert model.requests[0].body["messages"][1]["content"].startswith("Write the answer.")
