@@ -12,7 +12,7 @@ from support.host_box import host_box
 from support.moved_box import moved_context
 from support.scripted_model import ScriptedModel
 
-from pytest_rlenv.agents.harbor.agent import PYTHON, HarborAgent, find_python
+from pytest_rlenv.agents.harbor.agent import PYTHON, HarborAgent, _variables, find_python
 from pytest_rlenv.agents.harbor.process import HarborProcess
 from pytest_rlenv.agents.model_endpoint import ModelEndpoint
 from pytest_rlenv.agents.protocol import AgentContext, AgentStopped, AgentTimedOut
@@ -188,6 +188,15 @@ class TestWithHarbor:
             made.run(context)
         assert (context.logs / "reply.txt").read_text() == "It is done."
         assert [message["content"] for message in model.requests[0].body["messages"]] == ["Ask."]
+
+
+def test_no_providers_key_is_handed_to_harbor() -> None:
+    given = {"OPENAI_API_KEY": "real", "GEMINI_API_KEY": "real", "HF_TOKEN": "real", "PATH": "/bin"}
+    endpoint = ModelEndpoint("http://here/v1", "http://here", "ours", "m", "google")
+    found = _variables(given, endpoint)
+    assert "real" not in found.values()
+    assert (found["OPENAI_API_KEY"], found["PATH"]) == ("ours", "/bin")
+    assert _variables(given, None)["GEMINI_API_KEY"] == "real"
 
 
 def test_where_the_model_is_called_from() -> None:

@@ -154,7 +154,13 @@ def record_of(tmp: Path, agent: str, model: ScriptedModel, *more: str) -> dict[s
     else:
         command += ["--model=scripted/m", f"--rlenv-model-url={model.url}", *more]
     done = subprocess.run(
-        command, cwd=tmp, env=dict(os.environ), capture_output=True, text=True, timeout=900, check=False
+        command,
+        cwd=tmp,
+        env={**os.environ, "GEMINI_API_KEY": "k"},
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
     )
     lines = (tmp / "out" / "results.jsonl").read_text().splitlines() if (tmp / "out").exists() else []
     assert lines, f"{done.stdout}\n{done.stderr}"
