@@ -11,6 +11,7 @@ from typing import Any
 from pytest_rlenv.model_proxy.events import Event
 from pytest_rlenv.model_proxy.wires import Wire
 
+_ANTHROPICS_CONTEXT = "model_context_window_exceeded"
 _GOOGLE_REFUSALS = ("SAFETY", "PROHIBITED_CONTENT", "BLOCKLIST", "SPII")
 
 
@@ -43,6 +44,8 @@ class AnswerReader:
         self._usage: dict[str, Any] = {}
         self.refused = False
         """True if the model, or its provider's filter, would not answer."""
+        self.full = False
+        """True if the answer broke off because the model's context is full."""
         self.ended = False
         """True once an answer in events is complete."""
         self.error: tuple[str, str] | None = None
@@ -66,7 +69,7 @@ class AnswerReader:
         elif self._wire is Wire.GOOGLE:
             self._read_candidates(body)
         else:
-            self.refused |= body.get("stop_reason") == "refusal"
+            self._read_stop(body)
         self.ended = True
 
     def event(self, event: Event) -> None:
@@ -133,13 +136,17 @@ class AnswerReader:
             self._read_response(response)
             self.ended = True
 
+    def _read_stop(self, message: Mapping[str, Any]) -> None:
+        self.refused |= message.get("stop_reason") == "refusal"
+        self.full |= message.get("stop_reason") == _ANTHROPICS_CONTEXT
+
     def _read_message_event(self, data: Mapping[str, Any]) -> None:
         kind = data.get("type")
         if kind == "message_start":
             self._take_usage(_table(data.get("message")).get("usage"))
         elif kind == "message_delta":
             self._take_usage(data.get("usage"))
-            self.refused |= _table(data.get("delta")).get("stop_reason") == "refusal"
+            self._read_stop(_table(data.get("delta")))
         self.ended |= kind == "message_stop"
 
 

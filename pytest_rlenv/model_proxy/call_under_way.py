@@ -68,7 +68,9 @@ class CallUnderWay:
         """Take note of how a call ended of which the whole answer was read."""
         error = self.reader.error
         if error is None:
-            self.end = End.REFUSED if self.reader.refused else End.GOOD
+            self.end = End.REFUSED if self.reader.refused else End.CONTEXT if self.reader.full else End.GOOD
+            if self.reader.full:
+                self.text = "the answer broke off, as the context is full"
         else:
             self.end = end_of(self.reader.error_status, *error)
             self.text = short(": ".join(filter(None, error)))

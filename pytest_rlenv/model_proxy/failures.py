@@ -12,6 +12,7 @@ _CONTEXT = re.compile(
     re.IGNORECASE,
 )
 _REFUSAL = re.compile(r"content_?(?:filter|policy)|safety|moderation|invalid_prompt", re.IGNORECASE)
+_FILTERED = re.compile(r"(?:blocked|filtered) (?:by|due to) .{0,80}polic|\bflagged\b", re.IGNORECASE)
 _KEY = re.compile(
     r"(?:invalid|incorrect|missing|no|not valid).{0,30}api.?key|api.?key.{0,30}(?:not valid|invalid)",
     re.IGNORECASE,
@@ -34,6 +35,10 @@ def end_of(status: int, code: str, message: str) -> End:
         message: what it says.
     """
     said = f"{code} {message}"
+    if status in (400, 403) and (_FILTERED.search(message) or (status == 403 and _REFUSAL.search(code))):
+        return End.REFUSED
+    if status == 413 and "rate_limit" in code:  # so many tokens a minute, which no pause will make more
+        return End.BUSY
     if _CREDIT.search(said) or status in (401, 402, 403) or (status == 400 and _KEY.search(said)):
         return End.DENIED
     if status in (400, 413, 422) or status == 0:

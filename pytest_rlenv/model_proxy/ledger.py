@@ -81,8 +81,8 @@ class Call:
 
     @property
     def answered(self) -> bool:
-        """True if the model answered, though it be with a refusal; a filter before it is no answer."""
-        return self.end is End.GOOD or (self.end is End.REFUSED and self.status < 400)
+        """True if the model answered, though it be with a refusal; what was not let through is no answer."""
+        return self.end is End.GOOD or (self.end in (End.REFUSED, End.CONTEXT) and self.status < 400)
 
 
 class UsedUp(NamedTuple):

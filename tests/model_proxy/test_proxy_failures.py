@@ -34,6 +34,7 @@ from pytest_rlenv.model_proxy import exchange
 from pytest_rlenv.model_proxy.answers import Tokens
 from pytest_rlenv.model_proxy.call_under_way import CallUnderWay
 from pytest_rlenv.model_proxy.endings import Turn
+from pytest_rlenv.model_proxy.events import Event
 from pytest_rlenv.model_proxy.failures import end_of
 from pytest_rlenv.model_proxy.ledger import Call, End
 from pytest_rlenv.model_proxy.requests import Asked
@@ -59,6 +60,11 @@ from pytest_rlenv.model_proxy.wires import Route, Wire
         (413, "request_too_large", "Request exceeds the maximum size", End.CONTEXT),
         (400, "content_filter", "The response was filtered", End.REFUSED),
         (400, "content_policy_violation", "no", End.REFUSED),
+        (400, "invalid_request_error", "Output blocked by content filtering policy", End.REFUSED),
+        (400, "", "The response was filtered due to the prompt triggering our policy", End.REFUSED),
+        (403, "", "Your chosen model requires moderation and your input was flagged", End.REFUSED),
+        (403, "content_policy_violation", "no", End.REFUSED),
+        (413, "rate_limit_exceeded", "Request too large: tokens per minute (TPM)", End.BUSY),
         (400, "invalid_request_error", "tools.0: unknown field", End.INVALID),
         (422, "", "messages: field required", End.INVALID),
         (500, "", "", End.BROKEN),
@@ -223,6 +229,24 @@ def test_an_error_with_a_good_status_is_one_all_the_same(wire: str, body: dict[s
     call.read_whole(body)
     assert call.end is end
     assert call.text
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_an_answer_that_fills_the_context(whole: bool) -> None:
+    call = CallUnderWay("/messages", Route(Wire.MESSAGES, "POST", True), Asked({}))
+    call.status = 200
+    stop = {"stop_reason": "model_context_window_exceeded"}
+    if whole:
+        call.read_whole({"content": [], **stop})
+    else:
+        call.reader.event(Event(b"", {"type": "message_delta", "delta": stop}))
+        call.take_end()
+    assert call.end is End.CONTEXT
+    turn = Turn((Call(Wire.MESSAGES, call.end, 200, tokens=Tokens(5, 5), text=call.text),))
+    assert turn.usage.answered == 1
+    found = turn.stop()
+    assert found is not None
+    assert found.stop is Stop.CONTEXT_EXCEEDED
 
 
 def test_a_question_about_the_model_needs_no_answer_of_it() -> None:
