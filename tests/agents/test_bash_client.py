@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import pytest
+from support.model_calls import proxied
 from support.scripted_model import Failure, Reply, ScriptedModel, context_exceeded
 
 import pytest_rlenv.agents.bash.client as client_module
@@ -87,6 +88,24 @@ def test_no_pause_is_longer_than_the_agents_time(pauses: list[float]) -> None:
     ):
         client(model.url, remaining=10.0).ask(HELLO, [])
     assert pauses == []
+
+
+@pytest.mark.parametrize(("answered", "tries"), [(0, 4), (1, 8)])
+def test_a_provider_that_was_never_there_is_not_waited_for_as_long(
+    answered: int, tries: int, pauses: list[float]
+) -> None:
+    with (
+        ScriptedModel([*["hi"] * answered, *[Failure(0)] * 9]) as model,
+        proxied(model.url) as (proxy, caller),
+    ):
+        asking = ChatClient(caller.endpoint, patience=Patience(), reply_seconds=9.0, remaining=lambda: None)
+        for _ in range(answered):
+            asking.ask(HELLO, [])
+        with pytest.raises(ModelUnavailable, match=f"asked {tries} times"):
+            asking.ask(HELLO, [])
+        asking.close()
+        assert len(proxy.take_turn().all) == answered + tries
+    assert len(pauses) == tries - 1
 
 
 def test_nobody_there(pauses: list[float]) -> None:

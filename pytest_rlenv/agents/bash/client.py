@@ -69,10 +69,14 @@ class ChatClient:
             except Momentary as trouble:
                 pause = self._patience.pause(number, trouble.after)
                 left = self._remaining()
-                if number == self._patience.tries or (left is not None and pause >= left):
+                if number >= self._most(trouble) or (left is not None and pause >= left):
                     raise self._unavailable(trouble, number) from trouble
                 time.sleep(pause)
         raise AssertionError("at least one try is made")
+
+    def _most(self, trouble: Momentary) -> int:
+        there = trouble.reached or self._replies
+        return self._patience.tries if there else min(self._patience.first_tries, self._patience.tries)
 
     def _unavailable(self, trouble: Momentary, tries: int) -> ModelUnavailable:
         times = "once" if tries == 1 else f"{tries} times"

@@ -35,11 +35,13 @@ class Patience:
 
     Attributes:
         tries: requests at most for one reply.
+        first_tries: likewise while a server that cannot be reached has never answered: it may not be there.
         first: seconds before the second of them; each later pause is twice as long.
         longest: seconds of a pause at most, whatever the server asks for.
     """
 
     tries: int = 8
+    first_tries: int = 4
     first: float = 1.0
     longest: float = 60.0
 

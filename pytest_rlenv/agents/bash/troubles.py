@@ -28,11 +28,13 @@ class Momentary(Exception):
     Args:
         message: what the server said, with its status.
         after: seconds that it asks to wait.
+        reached: False if there was no server to say anything.
     """
 
-    def __init__(self, message: str, after: float | None = None) -> None:
+    def __init__(self, message: str, after: float | None = None, *, reached: bool = True) -> None:
         super().__init__(message)
         self.after = after
+        self.reached = reached
 
 
 class TooLong(Exception):
@@ -72,7 +74,7 @@ def trouble_of(status: int, body: str, headers: Mapping[str, str], model: str) -
         return ModelRequestInvalid(message)
     end = end_of(status, code, message)
     if end in (End.BUSY, End.BROKEN):
-        return Momentary(shown, _retry_after(headers))
+        return Momentary(shown, _retry_after(headers), reached=code != UNREACHABLE)
     if end is End.DENIED:
         return ModelAccessDenied(
             f"the provider of model {model} does not let us in: {shown}",
