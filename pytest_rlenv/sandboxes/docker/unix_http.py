@@ -11,6 +11,7 @@ import http.client
 import json
 import select
 import socket
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
@@ -94,6 +95,7 @@ class UnixHttp:
     def __init__(self, path: str, pool_size: int) -> None:
         self._path = path
         self._idle: deque[_Connection] = deque(maxlen=pool_size)
+        weakref.finalize(self, _close_all, self._idle)  # else Python warns of each at the end of the process
 
     def request(
         self,
@@ -137,9 +139,7 @@ class UnixHttp:
 
     def close(self) -> None:
         """Close the connections that are not in use."""
-        while self._idle:
-            with contextlib.suppress(IndexError):
-                self._idle.pop().close()
+        _close_all(self._idle)
 
     def _take(self, timeout: float) -> _Connection:
         with contextlib.suppress(IndexError):
@@ -157,6 +157,12 @@ class UnixHttp:
             self._idle.append(connection)
         else:
             connection.close()
+
+
+def _close_all(connections: deque[_Connection]) -> None:
+    with contextlib.suppress(IndexError):
+        while True:
+            connections.pop().close()
 
 
 class _Connection(http.client.HTTPConnection):
