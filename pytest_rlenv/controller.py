@@ -273,10 +273,8 @@ class Controller:
 
     def _conclusions(self) -> Sequence[str]:
         """Return what a comparison with a baseline says, which was made just before."""
-        from pytest_rlenv.reports.comparison.hooks import BaselineGate
-
         gate = self.config.pluginmanager.get_plugin("rlenv-baseline")
-        return gate.conclusions() if isinstance(gate, BaselineGate) else ()
+        return gate.conclusions() if gate is not None else ()
 
     def _results_folder(self) -> ResultsFolder:
         if self._folder is None:
