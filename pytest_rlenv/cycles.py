@@ -27,11 +27,16 @@ def no_search() -> Iterator[None]:
 
 
 def set_aside() -> Callable[[], None]:
-    """Leave out of every search what is there now; return what takes it in again."""
+    """Leave out of every search what is there now; return what takes it in again, and searches it."""
     if not _can_set_aside():
         return lambda: None
     gc.freeze()
-    return gc.unfreeze
+    return _take_in
+
+
+def _take_in() -> None:
+    gc.unfreeze()
+    gc.collect()  # this process may go on, and run pytest again
 
 
 def _can_set_aside() -> bool:

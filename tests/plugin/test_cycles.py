@@ -9,10 +9,15 @@ import pytest
 from support.project import Project
 
 IN_A_PROCESS = """
-import gc
+import gc, weakref
 from pytest_rlenv.cycles import no_search, set_aside
 
 class Node: pass
+
+gone = []
+first, second = Node(), Node()
+first.other, second.other = second, first
+weakref.finalize(first, gone.append, True)
 
 gc.collect()
 young = sum(map(len, (gc.get_objects(0), gc.get_objects(1))))
@@ -27,8 +32,11 @@ with no_search():
     pass
 set_aside()()
 assert gc.get_freeze_count() > 5000, "what somebody set aside stays so"
+del first, second
+gc.collect()
+assert not gone
 back()
-assert gc.get_freeze_count() == 0
+assert gc.get_freeze_count() == 0 and gone, "what went meanwhile is found in the end"
 gc.disable()
 with no_search():
     pass
