@@ -7,6 +7,7 @@ tenth of what 10,000 items cost.
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -26,17 +27,21 @@ def no_search() -> Iterator[None]:
             gc.enable()
 
 
+_set_aside_before = threading.Event()
+
+
 def set_aside() -> Callable[[], None]:
-    """Leave out of every search what is there now; return what takes it in again, and searches it."""
+    """Leave out of every search what is there now; return what takes it in again.
+
+    What goes meanwhile is found by a search afterwards: at the latest here, if this process runs pytest again.
+    """
     if not _can_set_aside():
         return lambda: None
+    if _set_aside_before.is_set():
+        gc.collect()
+    _set_aside_before.set()
     gc.freeze()
-    return _take_in
-
-
-def _take_in() -> None:
-    gc.unfreeze()
-    gc.collect()  # this process may go on, and run pytest again
+    return gc.unfreeze
 
 
 def _can_set_aside() -> bool:
