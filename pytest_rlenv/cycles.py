@@ -33,7 +33,7 @@ _set_aside_before = threading.Event()
 def set_aside() -> Callable[[], None]:
     """Leave out of every search what is there now; return what takes it in again.
 
-    What goes meanwhile is found by a search afterwards: at the latest here, if this process runs pytest again.
+    What goes meanwhile is found by a search afterwards, at the latest by one here if pytest is run again.
     """
     if not _can_set_aside():
         return lambda: None
