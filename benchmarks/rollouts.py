@@ -38,6 +38,8 @@ SIZES = ((1, 9), (8, 3), (100, 1), (MANY, 1))
 """Tasks, and rounds of these."""
 CHOSEN = "RLENV_BENCHMARK_TASKS"
 """Variable with the numbers of tasks to measure, such as ``1,8``, for who has less than an hour."""
+WAYS = "RLENV_BENCHMARK_WAYS"
+"""Variable with the ways to measure, such as ``-n 4,jobs 4``; by default all."""
 BARE = {"docker": "benchmarks.bare_docker", "local": "benchmarks.bare_bwrap"}
 
 
@@ -113,12 +115,22 @@ def _command(environment: Path, sandbox: str, args: Sequence[str]) -> list[str]:
 
 def _ways(count: int, quick: bool) -> Iterator[tuple[int, dict[str, tuple[str, ...]]]]:
     """Yield how many are under way at once, and the ways to have so many: a word, the options."""
-    if count < MANY and not quick:
-        yield 1, {"-n 0": ()}
-    for at_once in (2,) if quick else (4,) if count >= MANY else (2, 4):
-        if count >= at_once:
-            number = str(at_once)
-            yield at_once, {f"-n {number}": ("-n", number), f"jobs {number}": ("--rlenv-jobs", number)}
+    for at_once in (2,) if quick else (4,) if count >= MANY else (1, 2, 4):
+        ways = {how: args for how, args in _all_ways(at_once).items() if _is_wanted(how)}
+        if count >= at_once and ways:
+            yield at_once, ways
+
+
+def _all_ways(at_once: int) -> dict[str, tuple[str, ...]]:
+    if at_once == 1:
+        return {"-n 0": ()}
+    number = str(at_once)
+    return {f"-n {number}": ("-n", number), f"jobs {number}": ("--rlenv-jobs", number)}
+
+
+def _is_wanted(how: str) -> bool:
+    named = os.environ.get(WAYS)
+    return not named or how in named.split(",")
 
 
 def _once(command: list[str], folder: Path) -> Cost:
@@ -163,8 +175,8 @@ def _beside(folder: Path, count: int, quick: bool) -> Table:
         notes=["goal: local makes ten times as many rollouts a second"],
     )
     _prepare(environment, folder)
-    ways = (("jobs 4", ("--rlenv-jobs", "4")), ("-n 4", ("-n", "4")), ("-n 0", ()))
-    for how, args in ways[:1] if quick else ways:
+    ways = {how: args for how, args in {**_all_ways(4), **_all_ways(1)}.items() if _is_wanted(how)}
+    for how, args in list(ways.items())[-1:] if quick else ways.items():
         commands = [_command(environment, sandbox, args) for sandbox in BARE]
         docker, local = alternate(1, *(partial(_once, command, folder) for command in commands))
         low, high = median_wall(local), median_wall(docker)
