@@ -199,6 +199,10 @@ def execute(
         rollout.error = ErrorInfo.of(known) if known else _internal_error()
     except Exception:
         rollout.error = _internal_error()
+    except BaseException:
+        if model is not None:
+            model.forget_recording()  # half a rollout is not to replace a whole one
+        raise
     finally:
         if own is not None:
             own.close()

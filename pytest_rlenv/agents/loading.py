@@ -124,6 +124,10 @@ def _load(name: str) -> object:
         return load_object(name, option=_OPTION)
     if (point := _installed().get(name)) is not None:
         return _load_installed(point)
+    if name in ("'", '"'):
+        raise SpecError(
+            f"{_OPTION}: a quote ({name}) that is not closed", hint='such as cmd:"my-agent --fast"'
+        )
     known = ", ".join(dict.fromkeys([*BUILT_IN, *_installed()]))
     raise SpecError(
         f"{_OPTION} {name}: no such agent", hint=f"choose {known}, or your own class as module:Class"

@@ -126,7 +126,7 @@ class ModelAccess:
         if self.replay is not None:
             source: Source = self._replayed(recording_file(self.replay, *rollout))
         else:
-            source = Upstream(self.named.url, self.key, provider.messages_key, self.named.google_url)
+            source = Upstream(self.named.url_of, self.key, provider.messages_key)
         return ModelProxy(terms, source, Ledger(log), recorder, shared_loop())
 
     def _replayed(self, file: Path) -> ReplaySource:

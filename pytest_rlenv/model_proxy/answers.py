@@ -46,7 +46,9 @@ class AnswerReader:
         self.ended = False
         """True once an answer in events is complete."""
         self.error: tuple[str, str] | None = None
-        """Code and message of an error that came in the middle of the events."""
+        """Code and message of an error that came in the place of an answer, or in the middle of one."""
+        self.error_status = 0
+        """The HTTP status that such an error should have had, if it says so."""
 
     @property
     def tokens(self) -> Tokens | None:
@@ -56,6 +58,7 @@ class AnswerReader:
     def whole(self, body: Mapping[str, Any]) -> None:
         """Read an answer that came in one piece."""
         self._take_usage(body.get("usage"))
+        self._take_error(body)
         if self._wire is Wire.CHAT:
             self._read_choices(body)
         elif self._wire is Wire.RESPONSES:
@@ -72,8 +75,7 @@ class AnswerReader:
         data = event.data
         if data is None:
             return
-        if data.get("error"):
-            self.error = error_of(data)
+        self._take_error(data)
         if self._wire is Wire.CHAT:
             self._take_usage(data.get("usage"))
             self._read_choices(data)
@@ -83,6 +85,14 @@ class AnswerReader:
             self._read_candidates(data)
         else:
             self._read_message_event(data)
+
+    def _take_error(self, body: Mapping[str, Any]) -> None:
+        """Take note of an error that came with a good status, as those of gateways do."""
+        if not body.get("error"):
+            return
+        self.error = error_of(body)
+        code = _table(body["error"]).get("code")
+        self.error_status = code if type(code) is int and 400 <= code < 600 else 0
 
     def _take_usage(self, usage: object) -> None:
         if isinstance(usage, Mapping):  # a later one corrects an earlier one
@@ -131,6 +141,15 @@ class AnswerReader:
             self._take_usage(data.get("usage"))
             self.refused |= _table(data.get("delta")).get("stop_reason") == "refusal"
         self.ended |= kind == "message_stop"
+
+
+def is_answer(wire: Wire, body: Mapping[str, Any]) -> bool:
+    """Return whether a body has what a model said: some servers send an empty one instead of an error."""
+    if wire is Wire.GOOGLE:
+        return bool(body.get("candidates") or body.get("promptFeedback"))
+    if wire is Wire.CHAT:
+        return bool(_list(body.get("choices")))
+    return isinstance(body.get("output" if wire is Wire.RESPONSES else "content"), list)
 
 
 def error_of(body: object) -> tuple[str, str]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from pytest_rlenv.agents.protocol import Stop
-from pytest_rlenv.model_proxy.answers import AnswerReader
+from pytest_rlenv.model_proxy.answers import AnswerReader, is_answer
+from pytest_rlenv.model_proxy.failures import end_of
 from pytest_rlenv.model_proxy.ledger import End
 from pytest_rlenv.model_proxy.recording import CLIENT, Exchange
 from pytest_rlenv.model_proxy.requests import Asked
@@ -29,7 +31,8 @@ class CallUnderWay:
         self.path = path
         self.route = route
         self.asked = asked
-        self.begin = time.monotonic()
+        self.begin = self.heard = time.monotonic()
+        """When it came, and when the provider sent something last."""
         self.reader = AnswerReader(route.wire)
         self.end = End.BROKEN
         self.status = 0
@@ -39,6 +42,7 @@ class CallUnderWay:
         self.events: list[str] | None = None
         self.body: Any = None
         self.cut = ""
+        self.waited = 0.0
         self.closed = False
 
     def break_off(self) -> None:
@@ -46,9 +50,28 @@ class CallUnderWay:
         if self.closed or self.cut:
             return
         if self.reader.ended:
-            self.end = End.REFUSED if self.reader.refused else End.GOOD
+            self.take_end()
         else:
             self.end, self.cut = End.CUT, CLIENT
+            self.waited = time.monotonic() - self.heard
+            self.text = f"the client went away, after {self.waited:.1f} s in which nothing came"
+
+    def read_whole(self, body: Mapping[str, Any]) -> None:
+        """Read an answer that came in one piece, with a good status, and take note of how the call ended."""
+        self.reader.whole(body)
+        if self.reader.error is None and self.route.counts and not is_answer(self.route.wire, body):
+            self.end, self.text = End.BROKEN, f"HTTP {self.status}, and what came is no answer of a model"
+        else:
+            self.take_end()
+
+    def take_end(self) -> None:
+        """Take note of how a call ended of which the whole answer was read."""
+        error = self.reader.error
+        if error is None:
+            self.end = End.REFUSED if self.reader.refused else End.GOOD
+        else:
+            self.end = end_of(self.reader.error_status, *error)
+            self.text = short(": ".join(filter(None, error)))
 
     def as_exchange(self) -> Exchange:
         """Return it as a recording has it."""

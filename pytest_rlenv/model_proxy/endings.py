@@ -37,6 +37,12 @@ _ERRORS: dict[End, tuple[type[RlenvError], str, str]] = {
 }
 
 
+_WAITED = 1.0
+"""Seconds that a client waits at least for whom it says something that nothing came."""
+_SILENT = 60.0
+"""Seconds without a byte from which on a model is called silent."""
+
+
 @dataclass(frozen=True)
 class Turn:
     """The calls of one agent's turn: of a step, or of a task without steps.
@@ -63,12 +69,13 @@ class Turn:
         """Return the error that they amount to, if they do: then nothing is to be judged.
 
         The last call tells: an agent whose model stayed away to the end had no chance, whatever it exited
-        with; what failed earlier it got over. From a call on that was not recorded nothing counts.
+        with; what failed earlier it got over. From a call on that was not recorded nothing counts. Nor had an
+        agent a chance that waited in vain for the one answer that it asked for.
         """
         told = self._told
         last = next((call for call in told if call.end is End.DIVERGED), told[-1] if told else None)
         if last is None:
-            return None
+            return self._no_answer(agent)
         answered = self.usage.answered
         count = f" ({len(told)} calls, {answered} of them answered)" if last.end is not End.DIVERGED else ""
         if last.end in TROUBLE:
@@ -80,6 +87,20 @@ class Turn:
                 hint="this agent and this model may not fit",
             )
         return None
+
+    def _no_answer(self, agent: str) -> RlenvError | None:
+        cut = self._cut
+        if cut is None or cut.waited < (_SILENT if cut.status else _WAITED):
+            return None
+        error, what, hint = _ERRORS[End.BROKEN]
+        told = f"agent {agent}: {what}: it never answered, and nothing came for {cut.waited:.0f} s"
+        return error(told, hint=hint)
+
+    @property
+    def _cut(self) -> Call | None:
+        """The last call, if the agent, or the end of its time, broke it off."""
+        counted = [call for call in self.all if call.counts]
+        return counted[-1] if counted and counted[-1].end is End.CUT else None
 
     def stop(self) -> UsedUp | None:
         """Return the limit that ended the agent, if one did: a budget, the model's context, a refusal."""
@@ -102,6 +123,8 @@ class Turn:
                 "model-usage-unknown",
                 f"{usage.uncounted} of {usage.answered} answers did not say what they took: not counted",
             )
+        if (cut := self._cut) is not None and cut.waited >= _SILENT:
+            yield "model-silent", f"the last call was broken off when nothing had come for {cut.waited:.0f} s"
         if self.removed_tools:
             tools = ", ".join(self.removed_tools)
             yield (

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 MOST = 16 * 1024 * 1024
 """Bytes of one event that are looked at; what is longer passes unread."""
+
+_END = re.compile(rb"\n\n|\r\n\r\n|\r\r")
+_LONGEST_END = 3
+"""Bytes of an end that may have come already when its last one comes."""
 
 
 class Event(NamedTuple):
@@ -25,31 +30,30 @@ class Event(NamedTuple):
 
 
 class EventReader:
-    """Cuts a stream of bytes into events."""
+    """Cuts a stream of bytes into events. What was looked at once is not looked at again: one may be long."""
 
     def __init__(self) -> None:
         self._held = bytearray()
+        self._looked = 0
+        """So many of the bytes held have no end of an event in them."""
 
     def feed(self, data: bytes) -> Iterator[Event]:
         """Yield the events that are whole now."""
-        self._held += data
-        while (end := _end_of_event(self._held)) > 0:
-            raw = bytes(self._held[:end])
-            del self._held[:end]
-            yield _parse(raw)
+        held, begin = self._held, 0
+        held += data
+        for end in _END.finditer(held, max(0, self._looked - _LONGEST_END)):
+            yield _parse(bytes(held[begin : end.end()]))
+            begin = end.end()
+        if begin:
+            self._held = held[begin:]
+        self._looked = len(self._held)
         if len(self._held) > MOST:
             yield Event(self.rest())
 
     def rest(self) -> bytes:
         """Return what has come of an event that did not end, and forget it."""
-        held = bytes(self._held)
-        self._held.clear()
+        held, self._held, self._looked = bytes(self._held), bytearray(), 0
         return held
-
-
-def _end_of_event(held: bytearray) -> int:
-    ends = [found + len(mark) for mark in (b"\n\n", b"\r\n\r\n", b"\r\r") if (found := held.find(mark)) >= 0]
-    return min(ends, default=0)
 
 
 def _parse(raw: bytes) -> Event:

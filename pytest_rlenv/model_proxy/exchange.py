@@ -23,9 +23,10 @@ from pytest_rlenv.model_proxy.requests import Asked, NotJson, prepare
 from pytest_rlenv.model_proxy.serving import Request, Responder
 from pytest_rlenv.model_proxy.upstream import Answer, Unreachable
 from pytest_rlenv.model_proxy.wires import Found, Wire
+from pytest_rlenv.secrets import SECRETS
 
 MOST_ANSWER = 64 * 1024 * 1024
-"""Bytes of an answer in one piece."""
+"""Bytes of an answer that is held as a whole: in one piece, or in events that are recorded."""
 
 _KEPT = ("content-type", "retry-after")
 _NO_RETRY = {"x-should-retry": "false"}
@@ -165,7 +166,7 @@ class Exchanges:
             return
         try:
             async with self._source.ask(wire, call.path, call.asked, headers) as answer:
-                call.status = answer.status
+                call.status, call.heard = answer.status, time.monotonic()
                 call.headers = {name: answer.headers[name] for name in _KEPT if name in answer.headers}
                 if answer.status < 400 and answer.in_events:
                     await self._relay_events(call, answer, responder)
@@ -184,31 +185,33 @@ class Exchanges:
             await self._refuse(responder, wire, Refusal(409, wires.REPLAY, text))
 
     async def _relay_events(self, call: CallUnderWay, answer: Answer, responder: Responder) -> None:
-        reader, events = call.reader, EventReader()
+        reader, events, kept = call.reader, EventReader(), 0
         call.events = []
         await responder.begin(answer.status, {**answer.headers, "cache-control": "no-cache"})
         async for piece in answer.pieces:
+            call.heard = time.monotonic()
             for event in events.feed(piece):
-                call.events.append(event.raw.decode("utf-8", "replace"))
+                if self._recorder is not None:
+                    kept = _held(kept + len(event.raw))
+                    call.events.append(event.raw.decode("utf-8", "replace"))
                 reader.event(event)
                 if not (call.asked.usage_added and _has_only_usage(event)):
                     await responder.data(event.raw)
         await responder.data(events.rest())
-        if reader.error is not None:
-            call.end, call.text = end_of(0, *reader.error), short(": ".join(filter(None, reader.error)))
-        elif not reader.ended:
+        if reader.error is None and not reader.ended:
             raise Unreachable("the answer ended in the middle")
-        else:
-            call.end = End.REFUSED if reader.refused else End.GOOD
+        call.take_end()
         self._close(call)
         await responder.end()
 
     async def _relay_whole(self, call: CallUnderWay, answer: Answer, responder: Responder) -> None:
         data = bytearray()
         async for piece in answer.pieces:
+            call.heard = time.monotonic()
             data += piece
-            if len(data) > MOST_ANSWER:
-                raise Unreachable(f"an answer is longer than {MOST_ANSWER} bytes")
+            _held(len(data))
+        if answer.status >= 400:  # some repeat the key that they refuse, and the agent is not to see it
+            data = bytearray(SECRETS.redact_bytes(bytes(data)))
         call.body = json_or_text(bytes(data))
         if answer.status >= 400:
             code, message = error_of(call.body)
@@ -218,10 +221,7 @@ class Exchanges:
         elif not isinstance(call.body, dict):
             call.end, call.text = End.BROKEN, f"HTTP {answer.status}, and what came is no JSON object"
         else:
-            call.reader.whole(call.body)
-            call.end = End.REFUSED if call.reader.refused else End.GOOD
-            if call.reader.error is not None:
-                call.end, call.text = end_of(0, *call.reader.error), short(": ".join(call.reader.error))
+            call.read_whole(call.body)
         self._close(call)
         await responder.whole(answer.status, bytes(data), answer.headers)
 
@@ -246,6 +246,7 @@ class Exchanges:
                 asked_for=model if model != self._terms.model else "",
                 counts=call.route.counts,
                 stop=call.stop,
+                waited=call.waited,
             )
         )
         if self._recorder is not None and call.end is not End.BUDGET:
@@ -263,6 +264,13 @@ class Exchanges:
         text = f"pytest-rlenv: {refusal.text}"
         body = wires.error_body(wire, refusal.status, refusal.code, text)
         await responder.whole(refusal.status, body, {} if retry else _NO_RETRY)
+
+
+def _held(size: int) -> int:
+    """Return a number of bytes, unless they are more than are held."""
+    if size > MOST_ANSWER:
+        raise Unreachable(f"an answer is longer than {MOST_ANSWER} bytes")
+    return size
 
 
 def _shown_key(headers: Mapping[str, str]) -> str:

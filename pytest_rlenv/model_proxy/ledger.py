@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from pytest_rlenv.agents.protocol import Stop
 from pytest_rlenv.model_proxy.answers import Tokens
 from pytest_rlenv.model_proxy.wires import Wire
+from pytest_rlenv.secrets import SECRETS
 from pytest_rlenv.usage import COST
 
 
@@ -63,6 +64,7 @@ class Call:
         asked_for: the model that the client asked for.
         counts: False for a question about the model, which takes no tokens.
         stop: the budget that was used up, where the call was not passed on for one.
+        waited: seconds in which nothing had come when the client went away.
     """
 
     wire: Wire
@@ -75,6 +77,12 @@ class Call:
     asked_for: str = ""
     counts: bool = True
     stop: Stop | None = None
+    waited: float = 0.0
+
+    @property
+    def answered(self) -> bool:
+        """True if the model answered, though it be with a refusal; a filter before it is no answer."""
+        return self.end is End.GOOD or (self.end is End.REFUSED and self.status < 400)
 
 
 class UsedUp(NamedTuple):
@@ -145,7 +153,7 @@ class Usage:
         counted = [call for call in calls if call.counts and call.end is not End.BUDGET]
         tokens = [call.tokens for call in counted if call.tokens is not None]
         costs = [call.cost for call in counted if call.cost is not None]
-        answered = [call for call in counted if call.end in (End.GOOD, End.REFUSED)]
+        answered = [call for call in counted if call.answered]
         return cls(
             calls=len(counted),
             answered=len(answered),
@@ -214,5 +222,5 @@ def _line(number: int, call: Call) -> dict[str, Any]:
     if call.asked_for:
         found["asked_for"] = call.asked_for
     if call.text:
-        found["text"] = call.text
+        found["text"] = SECRETS.redact(call.text)  # now: a process that is killed redacts nothing any more
     return found

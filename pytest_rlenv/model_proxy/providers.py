@@ -24,6 +24,7 @@ class Provider:
         key_variables: where its key may be, the first that is set; none for a server that takes no key.
         wires: what it speaks.
         messages_key: the header with the key on Anthropic's wire; it is a bearer token if this is empty.
+        messages_url: its base URL on that wire, if it is another.
         tells_cost: True if its answers say what they cost.
     """
 
@@ -32,6 +33,7 @@ class Provider:
     key_variables: tuple[str, ...] = ()
     wires: tuple[Wire, ...] = (Wire.CHAT,)
     messages_key: str = ""
+    messages_url: str = ""
     tells_cost: bool = False
 
 
@@ -54,16 +56,29 @@ PROVIDERS = {
             ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
             (Wire.CHAT, Wire.GOOGLE),
         ),
-        Provider("huggingface", "https://router.huggingface.co/v1", ("HF_TOKEN",), _TWO),
+        Provider("huggingface", "https://router.huggingface.co/v1", ("HF_TOKEN",), ALL),
         Provider("openrouter", "https://openrouter.ai/api/v1", ("OPENROUTER_API_KEY",), ALL, tells_cost=True),
         Provider("groq", "https://api.groq.com/openai/v1", ("GROQ_API_KEY",), _TWO),
         Provider("xai", "https://api.x.ai/v1", ("XAI_API_KEY",), _TWO),
-        Provider("deepseek", "https://api.deepseek.com/v1", ("DEEPSEEK_API_KEY",)),
+        Provider(
+            "deepseek",
+            "https://api.deepseek.com/v1",
+            ("DEEPSEEK_API_KEY",),
+            (Wire.CHAT, Wire.MESSAGES),
+            messages_key="x-api-key",
+            messages_url="https://api.deepseek.com/anthropic/v1",
+        ),
         Provider("mistral", "https://api.mistral.ai/v1", ("MISTRAL_API_KEY",)),
         Provider("together", "https://api.together.xyz/v1", ("TOGETHER_API_KEY",)),
-        Provider("fireworks", "https://api.fireworks.ai/inference/v1", ("FIREWORKS_API_KEY",)),
-        Provider("moonshot", "https://api.moonshot.ai/v1", ("MOONSHOT_API_KEY",)),
-        Provider("ollama", "http://127.0.0.1:11434/v1", wires=_TWO),
+        Provider("fireworks", "https://api.fireworks.ai/inference/v1", ("FIREWORKS_API_KEY",), ALL),
+        Provider(
+            "moonshot",
+            "https://api.moonshot.ai/v1",
+            ("MOONSHOT_API_KEY",),
+            ALL,
+            messages_url="https://api.moonshot.ai/anthropic/v1",
+        ),
+        Provider("ollama", "http://127.0.0.1:11434/v1", wires=ALL),
         Provider("vllm", "http://127.0.0.1:8000/v1", wires=ALL),
         Provider(CUSTOM, wires=ALL),
     )
@@ -87,10 +102,13 @@ class Named:
     url: str
     wires: tuple[Wire, ...]
 
-    @property
-    def google_url(self) -> str:
-        """The base URL for Google's own wire: the one for OpenAI's is a folder of it."""
-        return self.url.removesuffix(_OPENAI_BELOW_GOOGLE)
+    def url_of(self, wire: Wire) -> str:
+        """Return the base URL for a wire."""
+        if wire is Wire.GOOGLE:
+            return self.url.removesuffix(_OPENAI_BELOW_GOOGLE)  # the one for OpenAI's is a folder of it
+        if wire is Wire.MESSAGES and self.url == self.provider.url:
+            return self.provider.messages_url or self.url
+        return self.url
 
 
 def find_model(text: str | None, url: str | None = None) -> Named:

@@ -129,6 +129,11 @@ class ModelProxy:
         """Why the recording is not complete; empty if it is."""
         return self._recorder.problem if self._recorder is not None else ""
 
+    def forget_recording(self) -> None:
+        """Drop what is recorded: the rollout does not come to its end. A recording of before stays."""
+        if self._recorder is not None:
+            self._recorder.drop()
+
     def close(self) -> None:
         """End all of it; may be called twice."""
         self._exchanges.open = False

@@ -91,14 +91,21 @@ class Recorder:
         self._write(line)
         self._calls += 1
 
+    def drop(self) -> None:
+        """Do away with the recording; what is in its place from before stays."""
+        self._end(keep=False)
+
     def close(self) -> None:
         """Put the recording in its place; may be called twice."""
+        self._end(keep=bool(self._calls))
+
+    def _end(self, *, keep: bool) -> None:
         with self._lock:
             if self._open is None:
                 return
             self._open.close()
             self._open = None
-            if self._calls:
+            if keep:
                 self._partial.replace(self._file)
             else:  # the rollout never came to it
                 self._partial.unlink(missing_ok=True)

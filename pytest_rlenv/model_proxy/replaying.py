@@ -96,7 +96,9 @@ class Replay:
     def _skip_what_was_tried_again(self) -> None:
         """Leave out an error that passed when the same was asked once more: nobody needs to wait for that."""
         for index, each in enumerate(self._recorded):
-            status = each.exchange.status
-            if each.exchange.cut == PROVIDER or (status >= 400 and end_of(status, "", "") in _PASSING):
+            status, body = each.exchange.status, each.exchange.body
+            failed = status >= 400 and end_of(status, "", "") in _PASSING
+            hidden = status < 400 and isinstance(body, dict) and bool(body.get("error"))
+            if each.exchange.cut == PROVIDER or failed or hidden:
                 later = self._recorded[index + 1 :]
                 each.used = any(other.key == each.key for other in later)

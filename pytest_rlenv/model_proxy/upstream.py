@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -50,15 +50,13 @@ class Upstream:
     """A provider. Made and used on one event loop.
 
     Args:
-        url: its base URL.
+        url_of: tells its base URL for a wire.
         key: the real key; empty for none.
         messages_key: see :class:`~pytest_rlenv.model_proxy.providers.Provider`.
-        google_url: the base URL for Google's own wire.
     """
 
-    def __init__(self, url: str, key: str, messages_key: str = "", google_url: str = "") -> None:
-        self._url = url
-        self._google_url = google_url
+    def __init__(self, url_of: Callable[[Wire], str], key: str, messages_key: str = "") -> None:
+        self._url_of = url_of
         self._key = key
         self._messages_key = messages_key
         self._library = http_library()
@@ -86,19 +84,21 @@ class Upstream:
         """
         sent = {**headers_to_send(headers), **self._authorisation(wire)}
         content = json.dumps(asked.body).encode()
-        url = f"{self._google_url if wire is Wire.GOOGLE else self._url}{path}{asked.query}"
-        request = self._client.build_request("POST", url, content=content, headers=sent)
+        base = self._url_of(wire)
+        request = self._client.build_request(
+            "POST", f"{base}{path}{asked.query}", content=content, headers=sent
+        )
         try:
             response = await self._client.send(request, stream=True)
         except (self._library.HTTPError, OSError, ssl.SSLError) as error:
-            raise Unreachable(f"{self._url}: {_told(error)}") from error
+            raise Unreachable(f"{base}: {_told(error)}") from error
         try:
             kept = {
                 name: value
                 for name, value in response.headers.items()
                 if name in _KEPT_HEADERS or name.startswith(_KEPT_PREFIXES)
             }
-            yield Answer(int(response.status_code), self._pieces(response), kept)
+            yield Answer(int(response.status_code), self._pieces(base, response), kept)
         finally:
             await response.aclose()
 
@@ -106,12 +106,12 @@ class Upstream:
         """Close all connections."""
         await self._client.aclose()
 
-    async def _pieces(self, response: Any) -> AsyncIterator[bytes]:
+    async def _pieces(self, base: str, response: Any) -> AsyncIterator[bytes]:
         try:
             async for piece in response.aiter_bytes():
                 yield piece
         except (self._library.HTTPError, OSError) as error:
-            raise Unreachable(f"{self._url} broke off: {_told(error)}") from error
+            raise Unreachable(f"{base} broke off: {_told(error)}") from error
 
     def _authorisation(self, wire: Wire) -> dict[str, str]:
         if not self._key:

@@ -90,6 +90,7 @@ def test_agents_of_another_package_are_found(agent: str, name: str) -> None:
         ("other_agents:Missing", "has no 'Missing'"),
         ("other_agents:NO_AGENT", "3 is not an agent"),
         ("nowhere:Solver", "cannot import 'nowhere'"),
+        ('"', "a quote .* that is not closed"),
     ],
 )
 def test_what_is_no_agent_is_told(agent: str, said: str) -> None:

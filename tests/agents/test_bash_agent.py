@@ -152,6 +152,7 @@ def test_several_calls_of_one_reply_are_run_in_order(tmp_path: Path) -> None:
         (use("bash", command=["ls"]), "`command` must be a text"),
         (use("bash", command="  "), "`command` must be a text"),
         (use("bash", command="a\0b"), "NUL"),
+        (use("bash", command="x" * 140_000), "`command` is 140000 bytes long"),
     ],
 )
 def test_a_call_that_cannot_be_carried_out_is_said_to_the_model(

@@ -174,23 +174,24 @@ def odd() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(
-    ("body", "error"),
+    ("body", "error", "again"),
     [
-        (b"<html>welcome</html>", ModelRequestInvalid),
-        (b"{}", ModelRequestInvalid),
-        (b"\xff\xfe", ModelRequestInvalid),
-        (json.dumps({"error": {"code": 404, "message": "no such model"}}).encode(), ModelNotFound),
-        (json.dumps({"error": {"code": 401, "message": "no"}}).encode(), ModelAccessDenied),
-        (json.dumps({"error": {"message": "upstream failed"}}).encode(), ModelUnavailable),
-        (json.dumps({"error": "upstream failed"}).encode(), ModelUnavailable),
+        (b"<html>welcome</html>", ModelUnavailable, False),
+        (b"{}", ModelUnavailable, False),
+        (b'{"choices": []}', ModelUnavailable, False),
+        (b"\xff\xfe", ModelUnavailable, False),
+        (json.dumps({"error": {"code": 404, "message": "no such model"}}).encode(), ModelNotFound, False),
+        (json.dumps({"error": {"code": 401, "message": "no"}}).encode(), ModelAccessDenied, False),
+        (json.dumps({"error": {"message": "upstream failed"}}).encode(), ModelUnavailable, True),
+        (json.dumps({"error": "upstream failed"}).encode(), ModelUnavailable, True),
     ],
 )
 def test_an_answer_that_is_no_completion(
-    body: bytes, error: type[Exception], odd: Any, pauses: list[float]
+    body: bytes, error: type[Exception], again: bool, odd: Any, pauses: list[float]
 ) -> None:
     with pytest.raises(error):
         client(odd(200, body)).ask(HELLO, [])
-    assert bool(pauses) == (error is ModelUnavailable)
+    assert bool(pauses) == again
 
 
 def test_a_model_that_thinks_until_the_agents_time_is_up(odd: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import jsonschema
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.trajectories import shape, shown_in_the_report
 
 from pytest_rlenv.agents.command_line.readers import (
     aider,
@@ -43,20 +45,11 @@ def read(reader: Reader, log: bytes) -> tuple[Trajectory, Transcript]:
     document = found.model_dump(mode="json", exclude_none=True)
     jsonschema.Draft202012Validator(SCHEMA).validate(document)
     assert problems_of(document) == []
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "trajectory.json")
+        path.write_text(json.dumps(document))
+        assert shown_in_the_report(path) == shape(found)
     return found, told
-
-
-def shape(trajectory: Trajectory) -> list[tuple[str, str, list[str], list[str]]]:
-    """Return each step's source, words, calls and results."""
-    return [
-        (
-            step.source,
-            str(step.message),
-            [f"{call.function_name} {json.dumps(call.arguments)}" for call in step.tool_calls or ()],
-            [str(result.content) for result in (step.observation.results if step.observation else ())],
-        )
-        for step in trajectory.steps
-    ]
 
 
 def test_opencode() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -149,6 +151,24 @@ def test_codex_servers() -> None:
         "search": {"url": "http://side:8000/mcp", "http_headers": {"Authorization": "Bearer x"}},
         "old": {"url": "http://side:8001/sse"},
     }
+
+
+def test_goose_is_told_the_root_and_the_path() -> None:
+    spec = next(each for each in SPECS if each.name == "goose")
+    found = spec.variables(launch_for(spec))
+    url = f"{found['OPENAI_HOST']}/{found['OPENAI_BASE_PATH']}"
+    assert url == f"{LAUNCH.openai_base_url}/chat/completions"
+    assert found["OPENAI_HOST"] == LAUNCH.anthropic_base_url
+
+
+def test_a_package_without_a_program_is_given_one(tmp_path: Path) -> None:
+    (tmp_path / "venv" / "bin").mkdir(parents=True)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "venv" / "bin" / "python").symlink_to(sys.executable)
+    launcher = "\n".join(Pypi("p", "1", "tool", module="this").steps("1").splitlines()[-2:])
+    subprocess.run(["sh", "-ec", f"root={tmp_path}\n{launcher}"], check=True)
+    done = subprocess.run([tmp_path / "bin" / "tool"], capture_output=True, text=True, check=True)
+    assert "Explicit is better than implicit." in done.stdout
 
 
 def test_litellm_is_told_the_wire() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ from support.host_box import host_box
 from support.moved_box import moved_context
 from support.scripted_model import ScriptedModel
 
-from pytest_rlenv.agents.harbor.agent import PYTHON, HarborAgent, find_python
+from pytest_rlenv.agents.harbor.agent import PYTHON, HarborAgent, _variables, find_python
+from pytest_rlenv.agents.harbor.process import HarborProcess
 from pytest_rlenv.agents.model_endpoint import ModelEndpoint
 from pytest_rlenv.agents.protocol import AgentContext, AgentStopped, AgentTimedOut
 from pytest_rlenv.errors import AgentFailed, SpecError
@@ -156,6 +158,22 @@ class TestWithHarbor:
         with pytest.raises(AgentFailed, match=r"Harbor's process ended under its agent \(exit code 9\)"):
             made.run(context)
 
+    @pytest.mark.parametrize("killed", [False, True])
+    def test_its_folder_goes_with_it(
+        self, killed: bool, own: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        temporary = tmp_path / "temporary"
+        temporary.mkdir()
+        monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+        process = HarborProcess(str(HARBOR_PYTHON), os.environ, tmp_path / "log")
+        assert len(list(temporary.iterdir())) == 1
+        if killed:  # as it is for a child whose parent was killed: its pipe is closed, and nobody ends it
+            process._process.stdin.close()
+            process._process.wait(timeout=30)
+            assert list(temporary.iterdir()) == []
+        process.close()
+        assert list(temporary.iterdir()) == []
+
     def test_no_such_agent(self, own: None) -> None:
         with pytest.raises(SpecError, match="agent harbor:no-such"):
             agent("no-such").check()
@@ -170,6 +188,15 @@ class TestWithHarbor:
             made.run(context)
         assert (context.logs / "reply.txt").read_text() == "It is done."
         assert [message["content"] for message in model.requests[0].body["messages"]] == ["Ask."]
+
+
+def test_no_providers_key_is_handed_to_harbor() -> None:
+    given = {"OPENAI_API_KEY": "real", "GEMINI_API_KEY": "real", "HF_TOKEN": "real", "PATH": "/bin"}
+    endpoint = ModelEndpoint("http://here/v1", "http://here", "ours", "m", "google")
+    found = _variables(given, endpoint)
+    assert "real" not in found.values()
+    assert (found["OPENAI_API_KEY"], found["PATH"]) == ("ours", "/bin")
+    assert _variables(given, None)["GEMINI_API_KEY"] == "real"
 
 
 def test_where_the_model_is_called_from() -> None:

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.docker
 
 SCHEMA = json.loads((Path(__file__).parents[1] / "trajectory" / "atif.schema.json").read_text())
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
-DOCKERFILE = "FROM python:3.11-slim\nWORKDIR /app\n"
+DOCKERFILE = "FROM python:3.11-slim\nCOPY server.py skills /offered/\nWORKDIR /app\n"
 TRUST = (
     "COPY certificates.crt /certificates.crt\n"
     "ENV NODE_EXTRA_CA_CERTS=/certificates.crt PIP_CERT=/certificates.crt SSL_CERT_FILE=/certificates.crt\n"
@@ -36,17 +36,47 @@ TRUST = (
 OFFLINE = re.compile(
     r"ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ETIMEDOUT|name resolution|NewConnectionError|ConnectTimeoutError"
 )
-TASK = 'schema_version = "1.4"\n[environment]\nnetwork_mode = "no-network"\n[agent]\ntimeout_sec = 240\n'
+TASK = """\
+schema_version = "1.4"
+[environment]
+network_mode = "no-network"
+skills_dir = "/offered"
+[[environment.mcp_servers]]
+name = "answers"
+transport = "stdio"
+command = "python3"
+args = ["/offered/server.py"]
+[agent]
+timeout_sec = 240
+"""
+SERVER = """\
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    if asked["method"] == "initialize":
+        said = {"protocolVersion": asked["params"]["protocolVersion"], "capabilities": {"tools": {}}}
+        said["serverInfo"] = {"name": "answers", "version": "1"}
+    elif asked["method"] == "tools/list":
+        tool = {"name": "oracle_of_delphi", "description": "x", "inputSchema": {"type": "object"}}
+        said = {"tools": [tool]}
+    else:
+        said = {}
+    if "id" in asked:
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": said}), flush=True)
+"""
+SKILL = """\
+---
+name: counting-sheep
+description: Says how sheep are counted in the dark.
+---
+One, two, many.
+"""
 JUDGE = (
     '[ "$(cat /app/answer)" = 42 ] && echo 1 >/logs/verifier/reward.txt || echo 0 >/logs/verifier/reward.txt'
 )
 SOLVE = "echo 42 >/app/answer"
-STEPS = """\
-schema_version = "1.4"
-[environment]
-network_mode = "no-network"
-[agent]
-timeout_sec = 240
+STEPS = f"""\
+{TASK}
 [metadata.rlenv]
 agent_session = "keep"
 [[steps]]
@@ -110,15 +140,27 @@ def write_only_step(tmp: Path, dockerfile: str) -> None:
 
 
 def record_of(tmp: Path, agent: str, model: ScriptedModel, *more: str) -> dict[str, Any]:
-    task = tmp / "env" / "task"
+    context = tmp / "env" / "task" / "environment"
+    (context / "skills" / "sheep").mkdir(parents=True, exist_ok=True)
+    (context / "skills" / "sheep" / "SKILL.md").write_text(SKILL)
+    (context / "server.py").write_text(SERVER)
     if CERTIFICATES.exists():
-        shutil.copyfile(CERTIFICATES, task / "environment" / "certificates.crt")
+        shutil.copyfile(CERTIFICATES, context / "certificates.crt")
     (tmp / "pytest.ini").write_text("[pytest]\n")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rlenv=env"]
     command += ["--rlenv-output=out", "--rlenv-sandbox=docker", f"--agent={agent}"]
-    command += ["--model=scripted/m", f"--rlenv-model-url={model.url}", *more]
+    if agent == "gemini-cli":
+        command += ["--model=google/m", f"--rlenv-model-url={model.google_url}", *more]
+    else:
+        command += ["--model=scripted/m", f"--rlenv-model-url={model.url}", *more]
     done = subprocess.run(
-        command, cwd=tmp, env=dict(os.environ), capture_output=True, text=True, timeout=900, check=False
+        command,
+        cwd=tmp,
+        env={**os.environ, "GEMINI_API_KEY": "k"},
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
     )
     lines = (tmp / "out" / "results.jsonl").read_text().splitlines() if (tmp / "out").exists() else []
     assert lines, f"{done.stdout}\n{done.stderr}"
@@ -131,10 +173,15 @@ def record_of(tmp: Path, agent: str, model: ScriptedModel, *more: str) -> dict[s
 
 
 def trajectory(tmp: Path) -> dict[str, Any]:
-    (path,) = (tmp / "out").rglob("trajectory.json")
-    document: dict[str, Any] = json.loads(path.read_text())
-    jsonschema.Draft202012Validator(SCHEMA).validate(document)
+    (document,) = trajectories(tmp)
     return document
+
+
+def trajectories(tmp: Path) -> list[dict[str, Any]]:
+    documents = [json.loads(path.read_text()) for path in (tmp / "out").rglob("trajectory.json")]
+    for document in documents:
+        jsonschema.Draft202012Validator(SCHEMA).validate(document)
+    return documents
 
 
 def calls(document: dict[str, Any]) -> list[str]:
@@ -155,6 +202,7 @@ TOOLS = {
     "opencode": use("bash", command=SOLVE, description="Write the answer"),
     "claude-code": use("Bash", command=SOLVE, description="Write the answer"),
     "codex": use("exec_command", cmd=SOLVE),
+    "gemini-cli": use("run_shell_command", command=SOLVE),
     "qwen-coder": use("run_shell_command", command=SOLVE, is_background=False),
 }
 by_hand = pytest.mark.skipif(
@@ -166,18 +214,41 @@ by_hand = pytest.mark.skipif(
     "agent",
     [agent if agent == "opencode" else pytest.param(agent, marks=by_hand) for agent in TOOLS],
 )
-def test_a_program(agent: str, tmp_path: Path) -> None:
-    with ScriptedModel([TOOLS[agent], Reply("It is written.")], aside="A title") as model:
-        record = run(tmp_path, agent, model)
+def test_a_program_over_the_steps_of_a_task(agent: str, tmp_path: Path) -> None:
+    """It has the task's MCP server and skill, acts, and goes on in the second step where it was."""
+    script = [TOOLS[agent], Reply("First done."), Reply("Second done.")]
+    steps = {
+        name: {"instruction.md": f"The {name} step, don't ask.", "tests/test.sh": JUDGE}
+        for name in ("first", "second")
+    }
+    with ScriptedModel(script, aside="A title") as model:
+        record = run(tmp_path, agent, model, steps=steps)
     assert record["verdict"] == "passed", record["said"]
     assert record["agent_version"] == version_of(agent)
-    document = trajectory(tmp_path)
-    (call,) = (call for step in document["steps"] for call in step.get("tool_calls") or ())
+    first, second = sorted(trajectories(tmp_path), key=lambda document: len(calls(document)), reverse=True)
+    (call,) = (call for step in first["steps"] for call in step.get("tool_calls") or ())
     assert SOLVE in json.dumps(call["arguments"])
-    assert document["steps"][-1]["message"] == "It is written."
-    assert document["agent"]["version"] == version_of(agent)
-    assert record["usage"]["input_tokens"] >= 200
-    assert "Write 42 to /app/answer, and don't ask." in json.dumps(model.requests[-1].body)
+    assert first["steps"][-1]["message"] == "First done."
+    assert second["steps"][-1]["message"] == "Second done."
+    assert first["agent"]["version"] == version_of(agent)
+    assert record["usage"]["input_tokens"] >= 300
+    asked = json.dumps(model.requests[-1].body)
+    assert all(words in asked for words in ("The first step, don't ask.", "First done.", "The second step"))
+    assert "oracle_of_delphi" in asked
+    assert "Says how sheep are counted in the dark." in asked
+
+
+@by_hand
+def test_aider(tmp_path: Path) -> None:
+    """It has no tools: what it is to write stands in the model's reply."""
+    with ScriptedModel(lambda _: Reply("It is written.\n\nanswer\n```\n42\n```\n")) as model:
+        record = run(tmp_path, "aider", model)
+    assert record["verdict"] == "passed", record["said"]
+    assert record["agent_version"] == version_of("aider")
+    assert "It is written." in json.dumps(trajectory(tmp_path)["steps"])
+    asked = json.dumps(model.requests[0].body)
+    assert "Write 42 to /app/answer, and don't ask." in asked
+    assert "answers (stdio): python3 /offered/server.py" in asked
 
 
 def test_mini_swe_agent(tmp_path: Path) -> None:
@@ -195,7 +266,10 @@ def test_mini_swe_agent(tmp_path: Path) -> None:
 
 
 def test_a_command(tmp_path: Path) -> None:
-    """It reaches the endpoint, and nothing else, from a box without network."""
+    """It reaches the endpoint, and nothing else, from a box without network.
+
+    One whose model never answers has not run: that is an error, never a 0.
+    """
     asks = (
         "import json,os,urllib.request as u;"
         "r=u.Request(os.environ['OPENAI_BASE_URL']+'/chat/completions',"
@@ -208,12 +282,8 @@ def test_a_command(tmp_path: Path) -> None:
     assert record["verdict"] == "passed", record["said"]
     assert record["agent"] == "cmd"
     assert record["usage"]["model_calls"] == 1
-
-
-def test_a_model_that_is_not_there(tmp_path: Path) -> None:
-    """A program whose model never answers has not run: that is an error, never a 0."""
     with ScriptedModel([], models=["other"]) as model:
-        record = run(tmp_path, "mini-swe-agent", model)
+        record = run(tmp_path, f'cmd:python -c "{asks}"', model)
     assert record["verdict"] == "error", record["said"]
     assert record["error"]["type"] == "ModelNotFound"
     assert record["reward"] is None
@@ -235,16 +305,3 @@ def test_an_agent_written_for_harbor(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert [note["code"] for note in record["notes"]] == []
     (who,) = (tmp_path / "out").rglob("who.txt")
     assert who.read_text() == "root\n"
-
-
-def test_a_session_is_kept_over_the_steps_of_a_task(tmp_path: Path) -> None:
-    script = [use("bash", command=SOLVE, description="x"), Reply("First done."), Reply("Second done.")]
-    steps = {
-        name: {"instruction.md": f"The {name} step.", "tests/test.sh": JUDGE} for name in ("first", "second")
-    }
-    with ScriptedModel(script, aside="A title") as model:
-        record = run(tmp_path, "opencode", model, steps=steps)
-    assert record["verdict"] == "passed", record["said"]
-    asked = json.dumps(model.requests[-1].body["messages"])
-    assert all(words in asked for words in ("The first step.", "First done.", "The second step."))
-    assert len(list((tmp_path / "out").rglob("trajectory.json"))) == 2

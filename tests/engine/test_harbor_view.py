@@ -12,14 +12,34 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from support.scripted_model import ScriptedModel, use
 from support.tasks import write_task
+
+from pytest_rlenv.agents.loading import load_agent
+from pytest_rlenv.agents.protocol import AgentBox, AgentContext
 
 ROOT = Path(__file__).parents[2]
 HARBOR = ROOT / ".matrix" / "harbor-0.26.0" / "bin" / "harbor"
 LIMIT = 60.0
+CODEX = (
+    {"type": "thread.started", "thread_id": "t"},
+    {
+        "type": "item.completed",
+        "item": {
+            "id": "1",
+            "type": "command_execution",
+            "command": "ls",
+            "aggregated_output": "a b",
+            "exit_code": 0,
+        },
+    },
+    {"type": "item.completed", "item": {"id": "2", "type": "agent_message", "text": "Done."}},
+    {"type": "turn.completed", "usage": {"input_tokens": 5, "output_tokens": 2}},
+)
+"""What the program codex prints."""
 
 pytestmark = [
     pytest.mark.harbor,
@@ -46,12 +66,31 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (steps / "instruction.md").unlink()
     for name in ("one", "two"):
         write_task(steps / "steps" / name, test="# scripted: reward=1", dockerfile="")
-    command = [sys.executable, "-m", "pytest", "-q", "--rlenv=env", "--rlenv-output=run"]
+    run_pytest(project, "--rlenv-output=run", expected=pytest.ExitCode.TESTS_FAILED)
+    add_job_with_models(project)
+    return project / "run"
+
+
+def run_pytest(project: Path, *args: str, expected: int = 0) -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "--rlenv=env", *args]
     command.append("--rlenv-sandbox=support.scripted:ScriptedSandbox")
     env = {**os.environ, "PYTHONPATH": str(ROOT / "tests")}
     done = subprocess.run(command, cwd=project, env=env, capture_output=True, text=True, check=False)
-    assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout + done.stderr
-    return project / "run"
+    assert done.returncode == expected, done.stdout + done.stderr
+
+
+def add_job_with_models(project: Path) -> None:
+    """Put a second job beside the first one: the agent ``bash``, and what a program's log was made into."""
+    steps = [use("bash", command="# scripted: print=looked"), "done"] * 2
+    with ScriptedModel(steps) as model:
+        tasks = ["--rlenv-task=low", "--rlenv-task=named"]
+        options = ["--rlenv-output=models", "--agent=bash", "--model=custom/m", "--rlenv-threshold=0"]
+        run_pytest(project, *options, f"--rlenv-model-url={model.url}", *tasks)
+    (found,) = (project / "models" / "rollouts").glob("named__*/agent")
+    (found / "codex.txt").write_text("\n".join(json.dumps(event) for event in CODEX))
+    context = AgentContext("Do it.", cast("AgentBox", None), found)
+    load_agent("codex")("custom/m").finish(context)
+    (project / "models" / "rollouts").rename(project / "run" / "with-model")
 
 
 @pytest.fixture(scope="module")
@@ -143,6 +182,31 @@ def test_steps_are_steps(viewer: str) -> None:
     _, trial = trial_of(viewer, "steps")
     steps = [(step["step_name"], step["verifier_result"]["rewards"]) for step in trial["step_results"]]
     assert steps == [("one", {"reward": 1.0}), ("two", {"reward": 1.0})]
+
+
+def test_trajectories_of_agents_open_and_are_harbors(viewer: str, tmp_path: Path) -> None:
+    documents = {}
+    for trial in get(f"{viewer}/jobs/with-model/trials")["items"]:
+        address = f"{viewer}/jobs/with-model/trials/{trial['name']}"
+        documents[trial["task_name"]] = get(f"{address}/trajectory")
+    seen = {
+        task: [
+            (call["function_name"], result["content"])
+            for step in document["steps"]
+            for call in step.get("tool_calls", ())
+            for result in step["observation"]["results"]
+        ]
+        for task, document in documents.items()
+    }
+    assert seen == {"low": [("bash", "looked\n[exit code 0]")], "named": [("shell", "a b")]}
+    (tmp_path / "all.json").write_text(json.dumps(list(documents.values())))
+    script = (
+        "import json, sys; from harbor.models.trajectories import Trajectory;"
+        "[Trajectory.model_validate(each) for each in json.load(open(sys.argv[1]))]"
+    )
+    harbors = [HARBOR.with_name("python"), "-c", script, tmp_path / "all.json"]
+    done = subprocess.run(harbors, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_run_that_goes_on_opens_too(run: Path, tmp_path: Path) -> None:

@@ -41,13 +41,21 @@ def test_models_and_where_they_are(text: str, url: str | None, found: tuple[str,
 
 def test_googles_own_wire_is_above_the_one_for_openais_clients() -> None:
     named = find_model("google/gemini-x")
-    assert named.google_url == "https://generativelanguage.googleapis.com/v1beta"
+    assert named.url_of(Wire.GOOGLE) == "https://generativelanguage.googleapis.com/v1beta"
     assert Wire.GOOGLE in named.wires
     here = find_model("google/gemini-x", "http://127.0.0.1:1/v1beta/openai")
-    assert here.google_url == "http://127.0.0.1:1/v1beta"
+    assert here.url_of(Wire.GOOGLE) == "http://127.0.0.1:1/v1beta"
     assert Wire.GOOGLE in here.wires
     assert Wire.GOOGLE not in find_model("google/gemini-x", "http://127.0.0.1:1/v1").wires
     assert Wire.GOOGLE not in find_model("openai/x").wires
+
+
+def test_some_speak_anthropics_wire_elsewhere() -> None:
+    named = find_model("deepseek/x")
+    assert named.url_of(Wire.CHAT) == "https://api.deepseek.com/v1"
+    assert named.url_of(Wire.MESSAGES) == "https://api.deepseek.com/anthropic/v1"
+    assert find_model("deepseek/x", URL).url_of(Wire.MESSAGES) == URL
+    assert find_model("anthropic/x").url_of(Wire.MESSAGES) == "https://api.anthropic.com/v1"
 
 
 @pytest.mark.parametrize(

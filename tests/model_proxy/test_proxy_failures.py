@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import socket
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,10 +30,14 @@ from pytest_rlenv.errors import (
     RlenvError,
     Stage,
 )
+from pytest_rlenv.model_proxy import exchange
+from pytest_rlenv.model_proxy.answers import Tokens
+from pytest_rlenv.model_proxy.call_under_way import CallUnderWay
 from pytest_rlenv.model_proxy.endings import Turn
 from pytest_rlenv.model_proxy.failures import end_of
 from pytest_rlenv.model_proxy.ledger import Call, End
-from pytest_rlenv.model_proxy.wires import Wire
+from pytest_rlenv.model_proxy.requests import Asked
+from pytest_rlenv.model_proxy.wires import Route, Wire
 
 
 @pytest.mark.parametrize(
@@ -193,6 +198,84 @@ def test_what_is_no_answer_is_no_good_call() -> None:
         client.ask()
         (call,) = proxy.take_turn().all
     assert call.end is not End.GOOD
+
+
+@pytest.mark.parametrize(
+    ("wire", "body", "end"),
+    [
+        (CHAT, {"error": {"code": 429, "message": "upstream rate limited"}}, End.BUSY),
+        (CHAT, {"error": {"code": 401, "message": "no"}}, End.DENIED),
+        (CHAT, {"error": {"message": "upstream failed"}}, End.BROKEN),
+        (CHAT, {"error": "upstream failed"}, End.BROKEN),
+        (CHAT, {"choices": []}, End.BROKEN),
+        (CHAT, {}, End.BROKEN),
+        (RESPONSES, {"status": "failed", "error": {"code": "server_error", "message": "x"}}, End.BROKEN),
+        (RESPONSES, {"error": None}, End.BROKEN),
+        (MESSAGES, {"type": "error", "error": {"type": "overloaded_error", "message": "x"}}, End.BROKEN),
+        (MESSAGES, {"usage": {"input_tokens": 1}}, End.BROKEN),
+        (GOOGLE, {"candidates": []}, End.BROKEN),
+        (GOOGLE, {"error": {"code": 503, "status": "UNAVAILABLE", "message": "x"}}, End.BROKEN),
+    ],
+)
+def test_an_error_with_a_good_status_is_one_all_the_same(wire: str, body: dict[str, Any], end: End) -> None:
+    call = CallUnderWay("/x", Route(Wire(wire), "POST", True), Asked({}))
+    call.status = 200
+    call.read_whole(body)
+    assert call.end is end
+    assert call.text
+
+
+def test_a_question_about_the_model_needs_no_answer_of_it() -> None:
+    call = CallUnderWay("/messages/count_tokens", Route(Wire.MESSAGES, "POST", False), Asked({}))
+    call.read_whole({"input_tokens": 7})
+    assert call.end is End.GOOD
+
+
+def test_a_filter_before_the_model_is_no_answer_whose_tokens_are_missed() -> None:
+    with ScriptedModel([Failure(400, "x", "content_filter")]) as model, proxied(model.url) as (proxy, client):
+        client.ask()
+        turn = proxy.take_turn()
+    assert turn.usage.answered == 0
+    assert dict(turn.notes()) == {}
+
+
+def test_a_key_that_a_provider_repeats_does_not_reach_the_agent(tmp_path: Path) -> None:
+    log = tmp_path / "calls.jsonl"
+    said = Failure(401, f"Incorrect API key provided: {KEY}", "invalid_api_key")
+    with ScriptedModel([said]) as model, proxied(model.url, log=log) as (_, client):
+        got = client.ask()
+        assert got.code == "invalid_api_key"
+        assert KEY.encode() not in got.data
+        assert KEY not in log.read_text()  # while the agent acts: a killed process tidies nothing up
+
+
+def test_an_answer_that_is_too_long_to_be_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(exchange, "MOST_ANSWER", 300)
+    with ScriptedModel(lambda _: Reply("x" * 400)) as model:
+        with proxied(model.url) as (proxy, client):
+            assert (client.ask().status, client.ask(stream=True).status) == (502, 200)
+            assert [call.end for call in proxy.take_turn().all] == [End.BROKEN, End.GOOD]
+        with proxied(model.url, record=tmp_path) as (proxy, client):
+            with pytest.raises((OSError, http.client.HTTPException)):
+                client.ask(stream=True)
+            client.connection.close()
+            (call,) = proxy.take_turn().all
+            assert call.text == "an answer is longer than 300 bytes"
+
+
+@pytest.mark.parametrize(
+    ("status", "waited", "failed"),
+    [(0, 0.2, False), (0, 2.0, True), (200, 2.0, False), (200, 70.0, True)],
+)
+def test_an_agent_that_waited_in_vain_had_no_chance(status: int, waited: float, failed: bool) -> None:
+    cut = Call(Wire.CHAT, End.CUT, status, waited=waited)
+    error = Turn((cut,)).failure("a")
+    assert isinstance(error, ModelUnavailable) == failed
+    good = Call(Wire.CHAT, End.GOOD, 200, tokens=Tokens())
+    assert Turn((good, cut)).failure("a") is None
+    notes = {"model-silent": "the last call was broken off when nothing had come for 70 s"}
+    assert dict(Turn((good, cut)).notes()) == (notes if waited == 70 else {})
+    assert dict(Turn((cut, good)).notes()) == {}
 
 
 def test_calls_that_the_agent_itself_broke_off_say_nothing() -> None:

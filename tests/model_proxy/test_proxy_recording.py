@@ -191,10 +191,11 @@ def test_what_an_agent_sees_otherwise_is_one(tmp_path: Path, recorded: str, now:
 
 
 def test_an_error_that_passed_is_not_waited_for_again(tmp_path: Path) -> None:
-    replies = [Failure(429, "slow", retry_after="30"), Failure(503, "down"), "fine"]
-    record(tmp_path, replies, [("chat", "one")] * 3)
+    replies = [Failure(429, "slow", retry_after="30"), Failure(503, "down"), Failure(200, "down"), "fine"]
+    record(tmp_path, replies, [("chat", "one")] * 4)
     with proxied(NOWHERE, replay=tmp_path) as (proxy, client):
-        assert client.ask("chat", "one").status == 200
+        got = client.ask("chat", "one")
+        assert (got.status, "choices" in got.body) == (200, True)
         assert proxy.left_unasked() is None
 
 

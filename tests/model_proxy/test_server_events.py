@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import pytest_rlenv.model_proxy.events as events_module
 from pytest_rlenv.model_proxy.answers import AnswerReader, Tokens, error_of
 from pytest_rlenv.model_proxy.events import MOST, EventReader
 from pytest_rlenv.model_proxy.wires import Wire
 
+END = events_module._END
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
@@ -46,6 +50,38 @@ def test_any_bytes_pass_as_they_are(pieces: list[bytes]) -> None:
     for piece in pieces:
         out += b"".join(event.raw for event in reader.feed(piece))
     assert out + reader.rest() == b"".join(pieces)
+
+
+@given(
+    stream=st.lists(st.sampled_from([b"\n", b"\r\n", b"\r", b"data: 1", b": x"]), max_size=40).map(b"".join),
+    cuts=st.lists(st.integers(1, 5), max_size=80),
+)
+def test_ends_of_events_are_found_wherever_they_are_cut(stream: bytes, cuts: list[int]) -> None:
+    whole, cut, left = EventReader(), EventReader(), stream
+    pieces = []
+    for size in [*cuts, len(stream) + 1]:
+        pieces.append(left[:size])
+        left = left[size:]
+    expected = [event.raw for event in whole.feed(stream)]
+    assert [event.raw for piece in pieces for event in cut.feed(piece)] == expected
+    assert cut.rest() == whole.rest()
+
+
+def test_a_long_stream_takes_time_in_proportion_to_its_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each byte is looked at once and not again with each that follows, which took minutes."""
+    looked = 0
+
+    class Counting:
+        def finditer(self, held: bytearray, begin: int) -> Iterator[re.Match[bytes]]:
+            nonlocal looked
+            looked += len(held) - begin
+            return END.finditer(held, begin)
+
+    monkeypatch.setattr(events_module, "_END", Counting())
+    reader, data = EventReader(), b"data: {" + b"x" * 100_000 + b"}\n\n" + b"data: {}\n\n" * 10_000
+    found = [event for at in range(0, len(data), 1000) for event in reader.feed(data[at : at + 1000])]
+    assert len(found) == 10_001
+    assert looked < 2 * len(data)
 
 
 def test_an_event_without_end_is_not_kept_for_ever() -> None:

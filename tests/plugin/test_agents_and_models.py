@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,14 @@ import requests  # noqa: F401 - loaded for good: pytester forgets what a run in 
 from support.project import Project
 from support.scripted_model import Failure, Reply, ScriptedModel, context_exceeded, use
 from support.tasks import write_task
+from support.trajectories import shape, shown_in_the_report
 
 import pytest_rlenv.agents.bash.agent
 import pytest_rlenv.agents.replay.agent
 import pytest_rlenv.model_proxy.proxy  # noqa: F401 - likewise
 from pytest_rlenv.agents import loading
 from pytest_rlenv.agents.protocol import Stop
+from pytest_rlenv.trajectory.reading import read_trajectory
 
 SOLVE = use("bash", command="# scripted: touch=/app/answer\n# scripted: print=solved")
 JUDGE = "# scripted: reward-if=/app/answer"
@@ -97,8 +100,11 @@ def test_a_model_solves_a_task(demo: Project, models: Models) -> None:
     assert record["agent"] == "bash"
     assert record["usage"] | {"input_tokens": 200, "output_tokens": 40, "turns": 2} == record["usage"]
     (path,) = record["trajectories"]
-    trajectory = json.loads((demo.run_dir / path).read_text())
-    assert trajectory["steps"][2]["observation"]["results"][0]["content"] == "solved\n[exit code 0]"
+    rows = shape(read_trajectory(demo.run_dir / path))
+    assert [row[0] for row in rows] == ["system", "user", "agent", "agent"]
+    assert rows[2][2:] == ([f"bash {json.dumps(SOLVE.tools[0].arguments)}"], ["solved\n[exit code 0]"])
+    assert rows[3][1] == "done"
+    assert shown_in_the_report(demo.run_dir / path) == rows
     everything = b"".join(p.read_bytes() for p in demo.run_dir.rglob("*") if p.is_file())
     assert b"sk-real-secret-key" not in everything
     assert model.requests[0].body["messages"][1]["content"].startswith("Write the answer.")
@@ -154,6 +160,28 @@ def test_nobody_at_the_address_is_an_error(demo: Project, models: Models) -> Non
     run(demo, model.url).assert_outcomes(errors=1)
     (record,) = demo.records()
     assert record["error"]["type"] == "ModelUnavailable"
+
+
+def test_a_model_that_never_answers_is_an_error_and_no_agent_that_was_slow(
+    demo: Project, models: Models
+) -> None:
+    demo.task("a", test=JUDGE, config="[agent]\ntimeout_sec = 1.3\n")
+    gate = threading.Event()
+
+    def hang(_: Any) -> Reply:
+        gate.wait(20)
+        return Reply("too late")
+
+    model = models(hang)
+    try:
+        run(demo, model.url).assert_outcomes(errors=1)
+    finally:
+        gate.set()
+    (record,) = demo.records()
+    assert record["error"]["type"] == "ModelUnavailable"
+    assert "it never answered, and nothing came for 1 s" in record["error"]["message"]
+    assert [note["code"] for note in record["notes"]] == ["agent-timeout"]
+    assert record["usage"]["turns"] == 0
 
 
 def test_what_an_agent_says_as_it_stops_is_kept(demo: Project) -> None:

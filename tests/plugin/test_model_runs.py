@@ -53,6 +53,13 @@ class Solver(Agent):
 class Other(Solver):
     greeting = "good day"
 
+class Interrupted(Solver):
+    name = "Solver"
+
+    def run(self, context):
+        super().run(context)
+        raise KeyboardInterrupt
+
 class Idle(Solver):
     calls = 0
 
@@ -82,7 +89,11 @@ def model() -> Iterator[ScriptedModel]:
 
 
 def run(
-    project: Project, model: ScriptedModel | None, *args: str, agent: str = "mine:Solver"
+    project: Project,
+    model: ScriptedModel | None,
+    *args: str,
+    agent: str = "mine:Solver",
+    process: bool = False,
 ) -> pytest.RunResult:
     url = model.url if model is not None else "http://127.0.0.1:9/v1"
     return project.demo(
@@ -91,6 +102,7 @@ def run(
         f"--rlenv-model-url={url}",
         "--rlenv-model-key-env=TEST_KEY",
         *args,
+        process=process,
     )
 
 
@@ -246,6 +258,19 @@ def test_a_recorded_run_is_run_again_without_a_model(solving: Project, model: Sc
     assert record["usage"]["cost_usd"] == 0.0
     assert record["conditions"]["model_calls"] == "replayed"
     assert model.calls == 2
+
+
+def test_an_interrupted_rollout_leaves_the_recording_of_before(
+    solving: Project, model: ScriptedModel
+) -> None:
+    run(solving, model, "--rlenv-record=tapes", "--rlenv-output=first")
+    (tape,) = (solving.path / "tapes").rglob("*.jsonl")
+    before = tape.read_text()
+    with ScriptedModel(["something else"], key=KEY) as other:
+        run(solving, other, "--rlenv-record=tapes", agent="mine:Interrupted", process=True)
+        assert other.calls == 1
+    assert [path for path in (solving.path / "tapes").rglob("*") if path.is_file()] == [tape]
+    assert tape.read_text() == before
 
 
 def test_an_agent_that_changed_is_told_where(solving: Project, model: ScriptedModel) -> None:

@@ -38,8 +38,8 @@ class Project:
             return self.pytester.runpytest_subprocess(*options, *args)
         return self.pytester.runpytest_inprocess(*options, *args)
 
-    def demo(self, *args: str | Path) -> pytest.RunResult:
-        return self.run("--rlenv", "envs/demo", *args)
+    def demo(self, *args: str | Path, process: bool = False) -> pytest.RunResult:
+        return self.run("--rlenv", "envs/demo", *args, process=process)
 
     def junit(self, *args: str | Path) -> dict[str, ET.Element]:
         """Run the environment and return its JUnit test cases by name."""

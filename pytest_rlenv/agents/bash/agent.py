@@ -69,6 +69,10 @@ class BashAgent(Agent):
             client.close()
             self._steps = file.steps
 
+    def finish(self, context: AgentContext) -> AgentOutcome | None:
+        """Tell what was used, also where the time was up before that could be reported."""
+        return self._session.outcome() if self._session is not None else None
+
     def _new_trajectory(self, context: AgentContext, endpoint: ModelEndpoint) -> GrowingTrajectory:
         agent = AgentInfo(
             name=self.name,

@@ -11,7 +11,7 @@ from pytest_rlenv.agents.bash.replies import Json, Reply, Unreadable, parse_repl
 from pytest_rlenv.agents.bash.troubles import Momentary, trouble_of
 from pytest_rlenv.agents.model_endpoint import ModelEndpoint
 from pytest_rlenv.agents.protocol import AgentTimedOut
-from pytest_rlenv.errors import ModelRequestInvalid, ModelUnavailable
+from pytest_rlenv.errors import ModelUnavailable
 from pytest_rlenv.text import clean, tail, text_of
 
 if TYPE_CHECKING:
@@ -105,9 +105,10 @@ class ChatClient:
             self._replies += 1
             return parse_reply(found, self._replies)
         except (ValueError, Unreadable, RecursionError) as error:
-            raise ModelRequestInvalid(
+            raise ModelUnavailable(
                 f"the server of model {self._endpoint.model} answers with what is no chat completion: "
                 f"{text_of(error)}",
+                hint="is --rlenv-model-url the base URL, to which /chat/completions is added?",
                 detail=tail(clean(_text(answer))),
             ) from None
 

@@ -37,6 +37,8 @@ QUIET = {
 }
 """Variables that keep programs from waiting for somebody at a keyboard."""
 
+LONGEST = 100_000
+"""Bytes of a command: the kernel takes no argument of more than 128 KiB."""
 _PATIENT = 15.0
 """Seconds beyond a command's own limit before all processes of the box are killed for it."""
 _SIGNALLED = (124, 137)
@@ -102,6 +104,13 @@ class Shell:
         Raises:
             AgentTimedOut: the agent's time is up.
         """
+        length = len(command.encode("utf-8", "surrogatepass"))
+        if length > LONGEST:
+            return Shown(
+                f"`command` is {length} bytes long, and the longest that can be run has {LONGEST}: "
+                "write a large file by several commands. Nothing was run.",
+                {},
+            )
         seconds = self._seconds(timeout)
         done = self._box.run(
             [self._program, "-c", _LIMITED, "rlenv", self._program, str(seconds), command],

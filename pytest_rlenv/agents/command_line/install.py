@@ -91,6 +91,11 @@ UV_CACHE_DIR="$cache/uv" UV_LINK_MODE=copy "$root/venv/bin/uv" pip install -q --
 """
 """uv takes a fraction of pip's time, but knows nothing of pip's own settings: where it fails, pip tries."""
 
+_MODULE = """\
+printf '#!/bin/sh\\nexec "%s" -m {module} "$@"\\n' "$root/venv/bin/python" >"$root/bin/{command}"
+chmod 755 "$root/bin/{command}"
+"""
+
 _NPM_INSTALL = (
     'npm install --global --prefix "$root/npm" --cache "$cache/npm" --no-fund --no-audit --loglevel error'
 )
@@ -169,6 +174,7 @@ class Pypi:
         command: the program; what ``bin`` of its environment has.
         python: the lowest and, if it matters, the highest minor version of Python 3 that it runs with.
         needs: what else is installed beside it.
+        module: what is run as ``command``, for a package that brings no program.
     """
 
     package: str
@@ -176,12 +182,14 @@ class Pypi:
     command: str
     python: tuple[int, int] = (10, 99)
     needs: tuple[str, ...] = ()
+    module: str = ""
 
     def steps(self, version: str) -> str:
         """Install with the image's Python if that will do, else with one that uv brings."""
         low, high = self.python
         fits = f"import sys; sys.exit(not (3, {low}) <= sys.version_info[:2] <= (3, {high}))"
         wanted = shlex.join([f"{self.package}=={version}", *self.needs])
+        link = f'ln -s "$root/venv/bin/{self.command}" "$root/bin/{self.command}"\n'
         return (
             f"{_PYTHON}"
             f'if "$python" -c {shlex.quote(fits)}; then "$python" -m venv "$root/venv"\n'
@@ -189,7 +197,7 @@ class Pypi:
             '  UV_PYTHON_INSTALL_DIR="$root/python" UV_CACHE_DIR="$cache/uv" '
             f'"$root/tools/bin/uv" venv -q --seed --python {PYTHON} "$root/venv"\nfi\n'
             f"{_UV.format(wanted=wanted)}"
-            f'ln -s "$root/venv/bin/{self.command}" "$root/bin/{self.command}"\n'
+            f"{_MODULE.format(command=self.command, module=self.module) if self.module else link}"
         )
 
 

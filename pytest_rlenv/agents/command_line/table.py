@@ -160,8 +160,8 @@ GOOSE = CommandLineSpec(
         "GOOSE_MODEL": "$RLENV_MODEL",
         "GOOSE_MODE": "auto",
         "GOOSE_DISABLE_KEYRING": "true",
-        "OPENAI_HOST": "$RLENV_MODEL_URL",
-        "OPENAI_BASE_PATH": "chat/completions",
+        "OPENAI_HOST": "$ANTHROPIC_BASE_URL",  # it wants the root, to which it adds the path
+        "OPENAI_BASE_PATH": "v1/chat/completions",
         "XDG_CONFIG_HOME": "$RLENV_WORK",
         "XDG_DATA_HOME": "$RLENV_WORK/data",
         "XDG_STATE_HOME": "$RLENV_WORK/state",
@@ -173,9 +173,8 @@ GOOSE = CommandLineSpec(
 
 OPENHANDS = CommandLineSpec(
     name="openhands",
-    install=Pypi("openhands-ai", "0.62.0", "openhands", python=(12, 13)),
-    run='SANDBOX_VOLUMES="$PWD:/workspace:rw" USER="$(id -un)" "$RLENV_ROOT/venv/bin/python" '
-    "-m openhands.core.main "
+    install=Pypi("openhands-ai", "0.62.0", "openhands", python=(12, 12), module="openhands.core.main"),
+    run='SANDBOX_VOLUMES="$PWD:/workspace:rw" USER="$(id -un)" openhands '
     '--config-file "$RLENV_WORK/openhands.toml" --file "$RLENV_INSTRUCTION_FILE"',
     wires=(CHAT, MESSAGES),
     env={

@@ -16,6 +16,7 @@ from pytest_rlenv.agents.harbor.process import ChildFailed, HarborProcess, comma
 from pytest_rlenv.agents.model_endpoint import ModelEndpoint
 from pytest_rlenv.agents.protocol import Agent, AgentContext, AgentOutcome, AgentStopped, Stop
 from pytest_rlenv.errors import AgentFailed, SpecError, Stage
+from pytest_rlenv.model_proxy.providers import PROVIDERS
 from pytest_rlenv.text import tail
 
 PYTHON = "RLENV_HARBOR_PYTHON"
@@ -175,12 +176,16 @@ def _check(python: str, agent: str) -> None:
 
 
 def _variables(environ: Mapping[str, str], endpoint: ModelEndpoint | None) -> dict[str, str]:
-    """Return the child's variables: the caller's, with our endpoint in place of the provider's own."""
+    """Return the child's variables: the caller's, with our endpoint in place of the provider's own.
+
+    The keys of all providers are taken out: agents of Harbor's that run in the box hand on what they find.
+    """
     known = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", **environ}  # else prices are fetched at each start
     if endpoint is None:
         return known
+    keys = {name for provider in PROVIDERS.values() for name in provider.key_variables}
     return {
-        **known,
+        **{name: value for name, value in known.items() if name not in keys},
         "OPENAI_API_KEY": endpoint.key,
         "OPENAI_BASE_URL": endpoint.openai_base_url,
         "OPENAI_API_BASE": endpoint.openai_base_url,

@@ -10,8 +10,8 @@ import asyncio
 import contextlib
 import json
 import os
+import shutil
 import sys
-import tempfile
 import traceback
 import uuid
 from collections.abc import Awaitable
@@ -255,8 +255,12 @@ def main() -> None:
     source, output = os.fdopen(os.dup(0), "rb", 0), os.fdopen(os.dup(1), "wb", 0)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
-    with tempfile.TemporaryDirectory(prefix="rlenv-harbor-") as folder, contextlib.suppress(BrokenPipeError):
-        asyncio.run(serve(source, output, Path(folder)))
+    folder = Path(sys.argv[2])
+    try:
+        with contextlib.suppress(BrokenPipeError):
+            asyncio.run(serve(source, output, folder))
+    finally:  # our process removes it too, unless it was killed
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

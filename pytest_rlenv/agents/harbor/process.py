@@ -6,8 +6,10 @@ import contextlib
 import json
 import os
 import queue
+import shutil
 import signal
 import subprocess
+import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Mapping
@@ -54,16 +56,17 @@ class HarborProcess:
 
     def __init__(self, python: str, env: Mapping[str, str], log: Path) -> None:
         self._log = log
+        folder = tempfile.mkdtemp(prefix="rlenv-harbor-")
         with log.open("ab") as errors:
             self._process = subprocess.Popen(
-                command(python, "serve"),
+                command(python, "serve", folder),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 env=dict(env),
                 start_new_session=True,
             )
-        self.close = weakref.finalize(self, _end, self._process)
+        self.close = weakref.finalize(self, _end, self._process, folder)
         self._lock = threading.Lock()
         self._number = 0
         self._messages: queue.Queue[dict[str, Any] | None] = queue.Queue()
@@ -150,8 +153,8 @@ def _read(process: subprocess.Popen[bytes], messages: queue.Queue[dict[str, Any]
     messages.put(None)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill the child and what it started; its pipes are closed by then or now."""
+def _end(process: subprocess.Popen[bytes], folder: str) -> None:
+    """Kill the child and what it started, and remove its folder; its pipes are closed by then or now."""
     with contextlib.suppress(OSError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
@@ -159,3 +162,4 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         if pipe is not None:
             with contextlib.suppress(OSError):
                 pipe.close()
+    shutil.rmtree(folder, ignore_errors=True)
