@@ -2,7 +2,8 @@
 
     python -m benchmarks.bare_bwrap FOLDER ROOTFS PARALLEL
 
-Runs each task's own scripts once and prints the sum of the rewards.
+Runs each task's own scripts once and prints the sum of the rewards. The network is the machine's, as for
+tasks that say nothing of it.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def _rollout(task: Path, root: Path, binary: str, base: Path) -> float:
 
 def _execute(binary: str, root: Path, folder: Path, script: str) -> None:
     overlay = ("--overlay-src", str(root), "--overlay", str(folder / "upper"), str(folder / "work"), "/")
-    spaces = ("--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--die-with-parent")
+    spaces = ("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--die-with-parent")
     mounts = ("--proc", "/proc", "--dev", "/dev", "--chdir", "/app", "--clearenv")
     command = [binary, *overlay, *spaces, *mounts, "/bin/bash", script]
     subprocess.run(command, check=True, stdin=subprocess.DEVNULL, capture_output=True)

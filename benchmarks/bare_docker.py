@@ -2,7 +2,8 @@
 
     python -m benchmarks.bare_docker FOLDER IMAGE PARALLEL
 
-Runs each task's own scripts once, through docker's own Python client, and prints the sum of the rewards.
+Runs each task's own scripts once, through docker's own Python client, and prints the sum of the rewards. The
+containers have the limits of the tasks, and the network that tasks have which say nothing of it.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def _rollout(task: Path, image: str) -> float:
         image,
         entrypoint=[],
         command=KEEPER,
-        host_config=client.create_host_config(network_mode="none", mem_limit="512m", nano_cpus=10**9),
+        host_config=client.create_host_config(network_mode="bridge", mem_limit="512m", nano_cpus=10**9),
         working_dir="/app",
     )["Id"]
     client.put_archive(box, "/", _tar({"solution/solve.sh": task / "solution/solve.sh"}, "logs/verifier"))

@@ -8,7 +8,7 @@ import shutil
 import statistics
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -32,10 +32,14 @@ COLUMNS = (
 )
 MANY = 1000
 """Tasks with which only the widest ways are measured."""
+BESIDE = 100
+"""Tasks to compare the sandboxes with, at most."""
 SIZES = ((1, 9), (8, 3), (100, 1), (MANY, 1))
 """Tasks, and rounds of these."""
-LARGEST = "RLENV_BENCHMARK_LARGEST"
-"""Variable with the most tasks to measure, for who has less than an hour."""
+CHOSEN = "RLENV_BENCHMARK_TASKS"
+"""Variable with the numbers of tasks to measure, such as ``1,8``, for who has less than an hour."""
+WAYS = "RLENV_BENCHMARK_WAYS"
+"""Variable with the ways to measure, such as ``-n 4,jobs 4``; by default all."""
 BARE = {"docker": "benchmarks.bare_docker", "local": "benchmarks.bare_bwrap"}
 
 
@@ -43,7 +47,8 @@ def measure(folder: Path, *, quick: bool) -> list[Table]:
     """Measure both sandboxes, and then both beside each other."""
     with floor(folder) as floors:
         tables = [_against_bare(folder, sandbox, argument, quick) for sandbox, argument in floors.items()]
-        return [*tables, _beside(folder, quick)]
+        count = 2 if quick else max(_chosen())
+        return [*tables, _beside(folder, min(count, BESIDE), quick)]
 
 
 @contextmanager
@@ -77,32 +82,55 @@ def _against_bare(folder: Path, sandbox: str, argument: str, quick: bool) -> Tab
         COLUMNS,
         notes=[
             "whole commands: Python's start and imports are in all; reports and the like in ours",
-            "bare loops use as many threads as we use workers or jobs",
+            "bare loops use as many threads as we use workers or jobs, and the same limits and network",
             "medians of rounds in turn; of the 100 and the 1,000 a single round",
         ],
     )
     for count, rounds in ((2, 1),) if quick else SIZES:
-        if count > int(os.environ.get(LARGEST, MANY)):
+        if not quick and count not in _chosen():
             continue
         environment = write_environment(folder / f"hello-{count}", count)
-        for how, at_once, args in _ways(count, quick):
+        _prepare(environment, folder)
+        for at_once, ways in _ways(count, quick):
             bare = [sys.executable, "-m", BARE[sandbox], str(environment), argument, str(at_once)]
-            ours = pytest_command("--rlenv", environment.name, "--rlenv-sandbox", sandbox, *args)
-            _once(ours, folder)  # what is cached by the second run
-            floors, costs = alternate(rounds, partial(run, bare, cwd=ROOT), partial(_once, ours, folder))
+            floors, *found = alternate(
+                rounds,
+                partial(run, bare, cwd=ROOT),
+                *(partial(_once, _command(environment, sandbox, args), folder) for args in ways.values()),
+            )
             _check(floors, count)
-            table.add(*_row(count, at_once, how, floors, costs))
+            for how, costs in zip(ways, found, strict=True):
+                table.add(*_row(count, at_once, how, floors, costs))
     return table
 
 
-def _ways(count: int, quick: bool) -> Iterator[tuple[str, int, tuple[str, ...]]]:
-    """Yield the ways to run so many tasks: a word, how many are under way at once, the options."""
-    if count < MANY and not quick:
-        yield "-n 0", 1, ()
-    for at_once in (2,) if quick or count < 4 else (4,) if count >= MANY else (2, 4):
-        if count >= at_once:
-            yield f"-n {at_once}", at_once, ("-n", str(at_once))
-            yield f"jobs {at_once}", at_once, ("--rlenv-jobs", str(at_once))
+def _prepare(environment: Path, folder: Path) -> None:
+    """Have what a second run finds: images in the engine, and their extracted files, in the shortest way."""
+    _once(_command(environment, "local", ("--rlenv-jobs", "4")), folder)
+
+
+def _command(environment: Path, sandbox: str, args: Sequence[str]) -> list[str]:
+    return pytest_command("--rlenv", environment.name, "--rlenv-sandbox", sandbox, *args)
+
+
+def _ways(count: int, quick: bool) -> Iterator[tuple[int, dict[str, tuple[str, ...]]]]:
+    """Yield how many are under way at once, and the ways to have so many: a word, the options."""
+    for at_once in (2,) if quick else (4,) if count >= MANY else (1, 2, 4):
+        ways = {how: args for how, args in _all_ways(at_once).items() if _is_wanted(how)}
+        if count >= at_once and ways:
+            yield at_once, ways
+
+
+def _all_ways(at_once: int) -> dict[str, tuple[str, ...]]:
+    if at_once == 1:
+        return {"-n 0": ()}
+    number = str(at_once)
+    return {f"-n {number}": ("-n", number), f"jobs {number}": ("--rlenv-jobs", number)}
+
+
+def _is_wanted(how: str) -> bool:
+    named = os.environ.get(WAYS)
+    return not named or how in named.split(",")
 
 
 def _once(command: list[str], folder: Path) -> Cost:
@@ -133,22 +161,23 @@ def _row(count: int, at_once: int, how: str, floors: list[Cost], costs: list[Cos
     ]
 
 
-def _beside(folder: Path, quick: bool) -> Table:
+def _chosen() -> list[int]:
+    named = os.environ.get(CHOSEN)
+    return [int(word) for word in named.split(",")] if named else [count for count, _ in SIZES]
+
+
+def _beside(folder: Path, count: int, quick: bool) -> Table:
     """Compare the two sandboxes at their best: how many rollouts a second each makes."""
-    count = 2 if quick else min(100, int(os.environ.get(LARGEST, MANY)))
     environment = write_environment(folder / f"hello-{count}", count)
     table = Table(
         "Docker and local beside each other",
         ("tasks", "how", "Docker", "local", "Docker / local"),
         notes=["goal: local makes ten times as many rollouts a second"],
     )
-    ways = (("jobs 2", ("--rlenv-jobs", "2")), ("-n 0", ()), ("-n 2", ("-n", "2")))
-    for how, args in ways[:1] if quick else ways:
-        commands = [
-            pytest_command("--rlenv", environment.name, "--rlenv-sandbox", sandbox, *args) for sandbox in BARE
-        ]
-        for command in commands:
-            _once(command, folder)
+    _prepare(environment, folder)
+    ways = {how: args for how, args in {**_all_ways(4), **_all_ways(1)}.items() if _is_wanted(how)}
+    for how, args in list(ways.items())[-1:] if quick else ways.items():
+        commands = [_command(environment, sandbox, args) for sandbox in BARE]
         docker, local = alternate(1, *(partial(_once, command, folder) for command in commands))
         low, high = median_wall(local), median_wall(docker)
         table.add(f"{count:,}", how, seconds(high), seconds(low), f"{high / low:.1f}")

@@ -13,6 +13,7 @@ import pytest
 
 from pytest_rlenv.arguments import ARGUMENTS, PREFIX, is_active
 from pytest_rlenv.costs import SECONDS, costs_of_run, seconds_of_last_run
+from pytest_rlenv.cycles import no_search
 from pytest_rlenv.notices import kept_stdout
 from pytest_rlenv.state import (
     RUN,
@@ -66,7 +67,11 @@ class Controller:
         from pytest_rlenv.reports.messages import usage_text
 
         try:
-            self._start(get_run(self.config))
+            run = get_run(self.config)
+            with no_search():
+                self._start(run)
+            if is_distributed(self.config) and not (is_dry(self.config) or self._is_narrowed(run)):
+                run.fetch_environments()
         except RlenvError as error:
             raise pytest.UsageError(usage_text(error)) from None
 
@@ -95,8 +100,6 @@ class Controller:
         self._results_folder().clear(run.sandbox.describe())
         self._publishing().begin()
         self._watch(run)
-        if is_distributed(self.config) and not self._is_narrowed(run):
-            run.fetch_environments()
 
     def pytest_collection_finish(self) -> None:
         """Watch also a run whose environments only marks and files name."""
@@ -122,8 +125,7 @@ class Controller:
         run = get_run(self.config)
         sandbox = run.settings.sandbox if is_dry(self.config) else run.sandbox.describe()
         lines = header_lines(run.environments, run.settings.agent, sandbox)
-        if model := run.settings.model_words:
-            lines.append(f"rlenv: model={model}")
+        lines += [f"rlenv: model={model}"] if (model := run.settings.model_words) else []
         dist = getattr(self.config.option, "dist", "no")
         if dist in ONE_WORKER and is_distributed(self.config):
             lines.append(f"rlenv: warning: --dist {dist} runs a whole environment on one worker; use load")
@@ -241,10 +243,10 @@ class Controller:
         """Refuse a green end to a run that scored nothing; close the run's record."""
         if self.results and session.exitstatus == pytest.ExitCode.OK:
             scored = any(result.reward is not None for result in self.results)
-            self._unscored = not scored and not get_settings(self.config).allow_unscored
+            self._unscored = not (scored or get_settings(self.config).allow_unscored)
             if self._unscored or self._lost:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
-        if self._seconds and (cache := getattr(self.config, "cache", None)) is not None:
+        if self._seconds and (cache := getattr(self.config, "cache", None)):
             cache.set(SECONDS, seconds_of_last_run(self.config) | self._seconds)
         if self._folder is not None:
             try:
@@ -271,10 +273,8 @@ class Controller:
 
     def _conclusions(self) -> Sequence[str]:
         """Return what a comparison with a baseline says, which was made just before."""
-        from pytest_rlenv.reports.comparison.hooks import BaselineGate
-
         gate = self.config.pluginmanager.get_plugin("rlenv-baseline")
-        return gate.conclusions() if isinstance(gate, BaselineGate) else ()
+        return gate.conclusions() if gate is not None else ()
 
     def _results_folder(self) -> ResultsFolder:
         if self._folder is None:

@@ -6,15 +6,17 @@ Imported at every pytest start, so this module imports nothing but pytest and th
 from __future__ import annotations
 
 from collections.abc import Generator
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 
 import pytest
 
 from pytest_rlenv import plain_imports  # noqa: F401 - before our other modules, which it is about
 from pytest_rlenv.arguments import is_active, take_arguments
+from pytest_rlenv.cycles import no_search, set_aside
 from pytest_rlenv.notices import Notices
 from pytest_rlenv.options import RULES, add_options, read_options, replace_aliases
-from pytest_rlenv.state import INI_MARKS, JUDGED, NOTICES, RECORD, RUN, SECONDS_AHEAD, is_worker
+from pytest_rlenv.state import ASIDE, INI_MARKS, JUDGED, NOTICES, RECORD, RUN, SECONDS_AHEAD, is_worker
 
 MARKS = (
     "rlenv(repo, agent=..., task=...): run this test, which takes `rollout`, once for each task",
@@ -43,12 +45,21 @@ def pytest_configure(config: pytest.Config) -> None:
     for mark in MARKS:
         config.addinivalue_line("markers", mark)
     config.pluginmanager.register(fixtures, "rlenv-fixtures")
+    config.stash[ASIDE] = ExitStack()
+    config.add_cleanup(config.stash[ASIDE].close)  # after pytest's own last search: last in, first out
     config.stash[NOTICES] = Notices()
     config.add_cleanup(config.stash[NOTICES].close)
     if take_arguments(config):
         from pytest_rlenv.signals import end_on_sigterm
 
         config.add_cleanup(end_on_sigterm())
+        with no_search():
+            _register_hooks(config)
+    else:
+        _register_hooks(config)
+
+
+def _register_hooks(config: pytest.Config) -> None:
     given = read_options(config)
     if not is_worker(config):
         from pytest_rlenv.controller import Controller
@@ -89,7 +100,8 @@ def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
     """Add a virtual module per environment to what pytest's arguments produced."""
-    report = yield
+    with no_search() if is_active(collector.config) else nullcontext():
+        report = yield
     if isinstance(collector, pytest.Session) and is_active(collector.config) and report.passed:
         from pytest_rlenv.collection import top_nodes
 
@@ -118,9 +130,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Bring the files of the selected tasks here, all in one go."""
     if RUN in session.config.stash:
-        from pytest_rlenv.collection import fetch_selected
+        from pytest_rlenv.collection import RolloutItem, fetch_selected
 
         fetch_selected(session)
+        if all(isinstance(item, RolloutItem) for item in session.items):
+            session.config.stash[ASIDE].callback(set_aside())
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -197,8 +197,6 @@ class Run:
                 self.fetch_problem = error
                 self._refusals += 1
                 raise FetchFailed(error.message, hint=error.hint, detail=error.detail) from error
-            self.kept = Kept()
-        """What this process keeps up between rollouts."""
         self._refusals = 0
 
     # ---- stopping early

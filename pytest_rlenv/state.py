@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from contextlib import ExitStack
+
     from pytest_rlenv.execution import Judged
     from pytest_rlenv.identity import Identity
     from pytest_rlenv.jobs.ahead import Ahead
@@ -35,6 +37,8 @@ SECONDS_AHEAD: pytest.StashKey[float] = pytest.StashKey()
 """On an item: how long such a rollout took, not yet added to a report's own time."""
 
 NOTICES: pytest.StashKey[Notices] = pytest.StashKey()
+ASIDE: pytest.StashKey[ExitStack] = pytest.StashKey()
+"""What takes in again, at the end, what no search for cycles looks at during a run."""
 
 STARTED: pytest.StashKey[float] = pytest.StashKey()
 """When a run that may have a time budget was started, on the monotonic clock of this machine."""

@@ -12,7 +12,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from pytest_rlenv.reports.harbor_trial import job_id, trial_config, trial_result
+from pytest_rlenv.reports.harbor_trial import job_id, trial_config, trial_outcome, trial_result
 
 TOTALS = ("n_input_tokens", "n_cache_tokens", "n_output_tokens", "cost_usd")
 """What Harbor adds up over trials."""
@@ -100,7 +100,7 @@ class _Stats:
 
     def add(self, record: Mapping[str, Any]) -> None:
         trial = Path(str(record.get("logs") or record["task"])).name
-        found = trial_result(record, Path(trial), "")
+        found = trial_outcome(record)
         self.total += 1
         self._retries += len(record.get("tries") or ())
         names = [record["agent"], *([record["model"]] if record.get("model") else []), record["environment"]]

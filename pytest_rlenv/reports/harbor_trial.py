@@ -9,6 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ _USAGE = {
 }
 
 
+@lru_cache(maxsize=8)
 def job_id(run: str) -> str:
     """Return the id of a run as a job of Harbor's."""
     return str(uuid.uuid5(_NAMESPACE, run))
@@ -72,6 +74,7 @@ def trial_result(record: Record, folder: Path, run: str) -> dict[str, Any]:
     phases = _timings(record)
     steps = record.get("steps") or ()
     return {
+        **trial_outcome(record),
         "schema_version": 1,
         "id": str(uuid.uuid5(_NAMESPACE, f"{run} {record['node']} {folder.name}")),
         "task_name": record["task"],
@@ -86,18 +89,26 @@ def trial_result(record: Record, folder: Path, run: str) -> dict[str, Any]:
             "version": record.get("agent_version") or "unknown",
             "model_info": _model(record.get("model")),
         },
-        "agent_result": None if steps else _usage(record),
-        "verifier_result": _rewards(record),
         "verifier_environment_mode": None if steps else _mode(record),
-        "exception_info": _exception(record),
         "started_at": record.get("started_at"),
         "finished_at": _finished(record),
         "environment_setup": phases["environment_setup"],
         "agent_setup": phases["agent_setup"],
         "agent_execution": None if steps else phases["agent_execution"],
         "verifier": None if steps else phases["verifier"],
+    }
+
+
+def trial_outcome(record: Record) -> dict[str, Any]:
+    """Return what of a trial goes into the numbers over all of them."""
+    steps = record.get("steps") or ()
+    rewards = _rewards(record)
+    return {
+        "agent_result": None if steps else _usage(record),
+        "verifier_result": rewards,
+        "exception_info": _exception(record),
         "step_results": [_step(step, record) for step in steps] or None,
-        "reward_valid": _rewards(record) is not None,
+        "reward_valid": rewards is not None,
     }
 
 

@@ -113,13 +113,28 @@ def _read_dockerfile(root: Path, name: str) -> str:
 
 def _included(root: Path, dockerfile: str, *, sent: bool) -> Iterator[str]:
     """Yield what is not ignored. The Dockerfile itself always is part, as the builder reads it from here."""
-    from docker.utils.build import PatternMatcher
-
-    patterns = [*_ignore_patterns(root, dockerfile), *([f"!{dockerfile}"] if sent else [])]
-    for name in PatternMatcher(patterns).walk(os.fspath(root)):
+    patterns = _ignore_patterns(root, dockerfile)
+    for name in _not_ignored(root, [*patterns, *([f"!{dockerfile}"] if sent else [])] if patterns else []):
         mode = (root / name).lstat().st_mode
         if stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode):
             yield name  # sockets and the like cannot be sent; docker leaves them out as well
+
+
+def _not_ignored(root: Path, patterns: list[str]) -> Iterator[str]:
+    if not patterns:  # as for most tasks, which are so spared the imports
+        yield from _everything(root, "")
+        return
+    from docker.utils.build import PatternMatcher
+
+    yield from PatternMatcher(patterns).walk(os.fspath(root))
+
+
+def _everything(root: Path, below: str) -> Iterator[str]:
+    with os.scandir(root / below) as entries:
+        for entry in entries:
+            yield f"{below}{entry.name}"
+            if entry.is_dir(follow_symlinks=False):
+                yield from _everything(root, f"{below}{entry.name}/")
 
 
 def _ignore_patterns(root: Path, dockerfile: str) -> list[str]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
 import pytest
-from support.project import Project
+from support.project import Project, outcomes
 
 HEAVY = ("docker", "huggingface_hub", "pydantic", "yaml", "requests", "filelock", "hypothesis.database")
 PROGRAM = """
@@ -76,3 +77,36 @@ def test_what_became_of_a_rollout_is_not_kept_in_memory(project: Project) -> Non
     )
     done = project.run("--rlenv", "envs/demo", "-s", process=True)
     done.stdout.fnmatch_lines(["*kept: 0 0 True"])  # after a failure Python keeps the last exception's frames
+
+
+COUNTING = """
+import json, threading
+from pathlib import Path
+from pytest_rlenv.frameworks.harbor import steps
+
+found = {"read": [], "threads": []}
+read_folder, start = steps.read_folder, threading.Thread.start
+
+def noting_read(root, folder):
+    found["read"].append(folder.name)
+    return read_folder(root, folder)
+
+def noting_start(thread):
+    found["threads"].append(thread.name)
+    start(thread)
+
+steps.read_folder, threading.Thread.start = noting_read, noting_start
+
+def pytest_unconfigure(config):
+    Path("counts.json").write_text(json.dumps(found))
+"""
+
+
+def test_a_rollout_reads_its_files_once_and_starts_one_thread(project: Project) -> None:
+    project.tasks(a="# scripted: reward=1", b="# scripted: reward=1")
+    project.pytester.makeconftest(COUNTING)
+    done = project.run("--rlenv", "envs/demo", process=True)
+    assert outcomes(done) == {"passed": 2}
+    counts = json.loads((project.path / "counts.json").read_text())
+    assert sorted(counts["read"]) == ["solution", "solution", "tests", "tests"]
+    assert counts["threads"].count("rlenv-agent") == 2

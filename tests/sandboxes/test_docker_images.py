@@ -9,6 +9,7 @@ import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.engine import BASE, remove_image, write_context
@@ -82,6 +83,34 @@ def test_build_and_find_again(build: Build, sandbox: DockerSandbox, engine: Engi
         remove_image(engine, second.name)
     finally:
         remove_image(engine, first.name)
+
+
+def test_what_differs_in_its_name_only_is_built_once(
+    sandbox: DockerSandbox, engine: Engine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder = write_context(tmp_path / "c", f"FROM {BASE}\nRUN echo {uuid.uuid4()} >/made\n")
+    builds = []
+    request = engine.request
+
+    def noting(method: str, path: str, **keywords: Any) -> Any:
+        if path == "/build":
+            builds.append(path)
+        return request(method, path, **keywords)
+
+    monkeypatch.setattr(engine, "request", noting)
+    names = ["one name", "another", "a third"]
+    images = [sandbox.prepare(ImageSpec(context=folder, slug=name)) for name in names[:2]]
+    try:
+        assert len({image.name for image in images}) == 2
+        assert len({image.id for image in images}) == 1
+        assert len(builds) == 1
+        for image in images:
+            remove_image(engine, image.name)
+        images = [sandbox.prepare(ImageSpec(context=folder, slug=names[2]))]
+        assert len(builds) == 2, "an image that somebody removed meanwhile is built again"
+    finally:
+        for image in images:
+            remove_image(engine, image.name)
 
 
 def test_key_follows_the_base_image(

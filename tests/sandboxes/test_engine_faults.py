@@ -343,14 +343,21 @@ def test_pull_that_takes_too_long(sandbox: DockerSandbox, missing: FakeEngine) -
     assert caught.value.stage.value == "build"
 
 
-def test_registry_credentials_are_sent(sandbox: DockerSandbox, missing: FakeEngine, engine: Engine) -> None:
+def test_registry_credentials_are_sent(
+    sandbox: DockerSandbox, missing: FakeEngine, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from docker.auth import AuthConfig
 
     logins = {"https://index.docker.io/v1/": {"username": "me", "password": "pw"}}
     engine.api._auth_configs = AuthConfig({"auths": logins})
     seen: list[dict[str, str]] = []
-    request = engine.api.request
-    engine.api.request = lambda *a, **k: (seen.append(k["headers"]), request(*a, **k))[1]
+    request = engine.request
+
+    def noting(*arguments: Any, **keywords: Any) -> Any:
+        seen.append(keywords.get("headers") or {})
+        return request(*arguments, **keywords)
+
+    monkeypatch.setattr(engine, "request", noting)
     missing.answer("POST .*/images/create", pulled())
     sandbox.prepare(ImageSpec(name="some/image:1"))
     assert any("X-Registry-Auth" in headers for headers in seen)

@@ -34,6 +34,11 @@ SHOWN_PLACES = 5
 """Places in an agent's usage that a note names."""
 
 
+def has_own(agent: Agent, method: str) -> bool:
+    """Return whether an agent does something in a method that most agents leave as it is."""
+    return getattr(getattr(agent, method), "__func__", None) is not getattr(Agent, method)
+
+
 def prepare_agent(agent: Agent, context: AgentContext, box: Box, limit: float | None) -> None:
     """Let the agent set itself up.
 
@@ -101,6 +106,8 @@ def run_agent(agent: Agent, context: AgentContext, box: Box, record: StepRecord,
 
 def finish_agent(agent: Agent, context: AgentContext, record: StepRecord) -> None:
     """Let the agent make of its logs what it will; what goes wrong is a note, since all is told already."""
+    if not has_own(agent, "finish"):
+        return
     try:
         outcome = check_outcome(call_within(lambda: agent.finish(context), FINISH_LIMIT), agent.name)
     except LeftBehind:

@@ -18,7 +18,7 @@ from pytest_rlenv.frameworks.harbor.inside import read_inside, relative_name
 
 _FILES = ("task.toml", "instruction.md", "README.md", "trajectory.json")
 _FOLDERS = ("environment", "tests", "solution", "steps")
-_LITTER = ("__pycache__/", "*.pyc", ".DS_Store", "*.swp", "*.swo", "*~")
+_LITTER = IgnoreRules(("__pycache__/", "*.pyc", ".DS_Store", "*.swp", "*.swo", "*~"))
 _CHUNK = 1024 * 1024
 
 
@@ -72,7 +72,7 @@ def _below(folder: Path, ignore: HarborIgnore) -> Iterator[Path]:
 
 def _gitignore(root: Path) -> IgnoreRules:
     if not (root / ".gitignore").exists():
-        return IgnoreRules(_LITTER)
+        return _LITTER
     data = read_inside(root, ".gitignore", cap=MAX_IGNORE_BYTES)
     return IgnoreRules(data.decode("utf-8-sig", "replace").splitlines())
 

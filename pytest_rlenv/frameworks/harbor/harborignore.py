@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pytest_rlenv.errors import TaskInvalid
 from pytest_rlenv.frameworks.harbor.ignore import IgnoreRules
-from pytest_rlenv.frameworks.harbor.inside import read_inside, relative_name
+from pytest_rlenv.frameworks.harbor.inside import is_free_of_links, read_inside, relative_name
 
 IGNORE_FILE = ".harborignore"
 MAX_IGNORE_BYTES = 1024 * 1024
@@ -40,6 +40,8 @@ class HarborIgnore:
         path = Path(os.path.abspath(path))  # noqa: PTH100 - drops "..", but follows no link
         if self._named(path):
             return True
+        if is_free_of_links(self._root, path):
+            return False
         try:
             real = path.resolve()
         except (OSError, RuntimeError):

@@ -16,7 +16,7 @@ from pytest_rlenv.frameworks.harbor.levels import Level
 from pytest_rlenv.frameworks.harbor.logs import LOG_DIRS
 from pytest_rlenv.frameworks.harbor.mcp import servers_for_agent
 from pytest_rlenv.frameworks.harbor.phases import NetworkPolicy, baseline, policies_of_agents_box
-from pytest_rlenv.frameworks.harbor.steps import steps_of
+from pytest_rlenv.frameworks.harbor.steps import Step, steps_of
 from pytest_rlenv.frameworks.harbor.task import HarborTask
 from pytest_rlenv.frameworks.harbor.templates import resolve_tables
 from pytest_rlenv.frameworks.harbor.workdir import check_workdir, workdir_of
@@ -56,6 +56,7 @@ class Session:
         self.solution_in_place = False
         """True if the solution has been in the agent's box from its start."""
         self._agent_box: Box | None = None
+        self._solutions: dict[int, tuple[Entry, ...] | None] = {}
         self._images: dict[ImageSpec, ImageRef] = {}
         self._agents_image: ImageRef | None = None
 
@@ -230,6 +231,17 @@ class Session:
                 self._agent_box.destroy()
             self._agent_box = None
 
+    def solution(self, step: Step) -> tuple[Entry, ...] | None:
+        """Return what goes to the solution's folder for a step, read once; ``None`` without a ``solve.sh``.
+
+        Raises:
+            TaskInvalid: as :meth:`.Step.solution_entries`.
+        """
+        if step.number not in self._solutions:
+            entries = step.solution_entries()
+            self._solutions[step.number] = None if entries is None else tuple(entries)
+        return self._solutions[step.number]
+
     def _early_solution(self) -> list[Entry]:
         """Return the solution, if nothing can see it before the agent runs: then it may be there at once.
 
@@ -243,7 +255,7 @@ class Session:
         workdir = posixpath.normpath(f"/./{config.workdir or ''}")  # which keeps two slashes at the beginning
         if workdir.startswith(place) or self.task.environment_entries():
             return []  # these are looked at, or put, before it
-        solution = self.steps[0].solution_entries() or ()
+        solution = self.solution(self.steps[0]) or ()
         return [replace(entry, path=f"{place[1:]}/{entry.path}") for entry in solution]
 
     def limit(self, seconds: float | None) -> float | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pytest_rlenv.agents.protocol import AgentBox, AgentContext
 from pytest_rlenv.errors import RlenvError, Stage, StepSetupFailed
-from pytest_rlenv.frameworks.harbor.agent_phase import finish_agent, prepare_agent, run_agent
+from pytest_rlenv.frameworks.harbor.agent_phase import finish_agent, has_own, prepare_agent, run_agent
 from pytest_rlenv.frameworks.harbor.artifact_places import service_of
 from pytest_rlenv.frameworks.harbor.artifacts import MAIN_SERVICE
 from pytest_rlenv.frameworks.harbor.collect_hooks import boxes_of, run_hooks
@@ -75,7 +75,8 @@ class StepRun:
         user, limit = session.task.config.agent.user, session.limit(AGENT_SETUP_TIMEOUT)
         with self._clock.stage(Stage.AGENT_SETUP):
             try:
-                prepare_agent(context.agent, self._agent_context(user, limit), session.agent_box, limit)
+                if has_own(context.agent, "prepare"):
+                    prepare_agent(context.agent, self._agent_context(user, limit), session.agent_box, limit)
             finally:
                 _make_folder(self._logs)
         if context.agent.version is not None:  # a stranger's value, whatever its type
@@ -199,7 +200,7 @@ class StepRun:
             instruction=fill_template(template, instruction) if template else instruction,
             box=AgentBox(session.agent_box, user=user, env={}, cwd=None, deadline=deadline),
             logs=self._logs,
-            solution=step.solution_entries() if agent.needs_solution else None,
+            solution=session.solution(step) if agent.needs_solution else None,
             solution_in_place=session.solution_in_place,
             solution_env=session.env.get("solution", {}),
             task=session.task.name,

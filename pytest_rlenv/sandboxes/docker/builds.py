@@ -191,3 +191,26 @@ def _cancel(engine: Engine, build_id: str) -> None:
     """Tell the engine too: closing the connection is enough for BuildKit, but a proxy may keep it open."""
     with contextlib.suppress(EngineRefused, EngineUnavailable):
         engine.request("POST", "/build/cancel", params={"id": build_id}, doing="cancel a build")
+
+
+def name_image(engine: Engine, image: str, name: str) -> bool:
+    """Give an image one more name; return False if it is not there any more.
+
+    Args:
+        engine: whose.
+        image: its id.
+        name: with a tag.
+
+    Raises:
+        EngineRefused, EngineUnavailable: the engine does not do it.
+    """
+    repository, _, tag = name.rpartition(":")
+    try:
+        engine.request(
+            "POST", f"/images/{image}/tag", params={"repo": repository, "tag": tag}, doing="name an image"
+        )
+    except EngineRefused as refused:
+        if refused.status != 404:
+            raise
+        return False
+    return True

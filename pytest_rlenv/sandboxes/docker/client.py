@@ -1,7 +1,7 @@
 """The connection to one engine: requests with errors that say what to do, and nothing of containers.
 
-The transport, the choice of the API version and the registry credentials are those of the ``docker``
-package. One connection per process, for all its threads.
+A Unix socket is spoken to by :mod:`~.unix_http`, any other endpoint through the ``docker`` package, which
+also has the registry credentials. One pool of connections per process, for all its threads.
 """
 
 from __future__ import annotations
@@ -15,13 +15,18 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import quote, urlencode
 
 from pytest_rlenv.errors import EngineUnavailable
 from pytest_rlenv.sandboxes.docker.endpoint import Endpoint, resolve_endpoint
 from pytest_rlenv.sandboxes.docker.failures import EngineRefused, connection_errors
+from pytest_rlenv.sandboxes.docker.unix_http import Body, UnixAnswer, UnixHttp
 
 if TYPE_CHECKING:
+    import http.client
+
     from docker import APIClient
     from requests import Response
 
@@ -31,6 +36,11 @@ REQUEST_TIMEOUT = 180.0
 """Seconds of silence after which a request is given up; a loaded engine may take a minute to start a box."""
 POOL_SIZE = 256
 """Connections kept open; each thread at work on a box uses one or two."""
+
+_SAFE = "/%:@!$&'()*+,;=~"
+
+Answer: TypeAlias = "UnixAnswer | Response"
+"""An engine's answer, by whichever way it came."""
 
 
 class Engine:
@@ -45,13 +55,27 @@ class Engine:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
+        self._unix = UnixHttp(endpoint.socket_path, POOL_SIZE) if endpoint.socket_path else None
+        self._version: dict[str, Any] = {}
         with connection_errors(endpoint, "connect"):
-            self.api, self._version = _connect(endpoint)
+            try:
+                self._version = _checked(endpoint, self._send("GET", "/version", timeout=CONNECT_TIMEOUT))
+            except BaseException:
+                self.close()
+                raise
         self._info: dict[str, Any] | None = None
+
+    @cached_property
+    def api(self) -> APIClient:
+        """The ``docker`` package's client: the way where there is no Unix socket, and the credentials."""
+        return _client(self.endpoint)
 
     def close(self) -> None:
         """Close the kept connections; they are opened again on use."""
-        self.api.close()
+        if self._unix is not None:
+            self._unix.close()
+        if "api" in self.__dict__:
+            self.api.close()
 
     def request(
         self,
@@ -65,7 +89,7 @@ class Engine:
         headers: Mapping[str, str] | None = None,
         stream: bool = False,
         timeout: float | None = REQUEST_TIMEOUT,
-    ) -> Response:
+    ) -> Answer:
         """Send one request and return the answer.
 
         Args:
@@ -87,19 +111,47 @@ class Engine:
             data = json.dumps(body)
             all_headers["Content-Type"] = "application/json"
         with connection_errors(self.endpoint, doing):
-            response = self.api.request(
+            response = self._send(
                 method,
-                f"{self.api.base_url}/v{self._version['ApiVersion']}{path}",
+                f"/v{self._version['ApiVersion']}{path}",
                 params=params,
                 data=data,
                 headers=all_headers,
                 stream=stream,
-                timeout=(CONNECT_TIMEOUT, timeout),
+                timeout=timeout,
             )
             if response.status_code >= 400:
                 with response:
                     raise EngineRefused(response.status_code, _message(response), doing)
         return response
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, Any] | None = None,
+        data: Body = None,
+        headers: Mapping[str, str] | None = None,
+        stream: bool = False,
+        timeout: float | None,
+    ) -> Answer:
+        if self._unix is None:
+            url = f"{self.api.base_url}{path}"
+            limits = (CONNECT_TIMEOUT, timeout)
+            return self.api.request(
+                method, url, params=params, data=data, headers=headers, stream=stream, timeout=limits
+            )
+        target = quote(path, safe=_SAFE) + (f"?{urlencode(params, doseq=True)}" if params else "")
+        return self._unix.request(
+            method,
+            target,
+            body=data,
+            headers=headers,
+            stream=stream,
+            connect_timeout=CONNECT_TIMEOUT,
+            timeout=timeout,
+        )
 
     def get(self, path: str, *, doing: str, params: Mapping[str, Any] | None = None) -> Any:
         """Return the decoded JSON answer to a GET request; raises as :meth:`request` does."""
@@ -149,7 +201,7 @@ class Cut:
 
 
 @contextmanager
-def limited(response: Response, seconds: float | None) -> Iterator[Cut]:
+def limited(response: Answer, seconds: float | None) -> Iterator[Cut]:
     """Cut the connection of a streamed response after ``seconds``, whatever it is doing; close it at the end.
 
     A timeout of the socket would not do: it starts anew with every byte. The engine sees the connection
@@ -174,10 +226,17 @@ def limited(response: Response, seconds: float | None) -> Iterator[Cut]:
         response.close()
 
 
-def socket_of(response: Response) -> socket.socket:
-    """Return the socket that a streamed response comes through."""
+def reply_of(response: Answer) -> http.client.HTTPResponse:
+    """Return the standard library's part of a streamed answer, with what was read ahead of its body."""
     raw: Any = response.raw
-    return raw._fp.fp.raw._sock  # type: ignore[no-any-return]  # http.client has no public way to it
+    reply: http.client.HTTPResponse = getattr(raw, "_fp", raw)
+    return reply
+
+
+def socket_of(response: Answer) -> socket.socket:
+    """Return the socket that a streamed answer comes through."""
+    fp: Any = reply_of(response).fp
+    return fp.raw._sock  # type: ignore[no-any-return]  # http.client has no public way to it
 
 
 def shutdown(connection: socket.socket) -> None:
@@ -204,14 +263,11 @@ def shared_engine(endpoint: Endpoint | None = None) -> Engine:
         return _engines[key]
 
 
-def _connect(endpoint: Endpoint) -> tuple[APIClient, dict[str, Any]]:
-    """Return a client and what the engine says of its version."""
+def _client(endpoint: Endpoint) -> APIClient:
     from docker import APIClient
     from docker.constants import MINIMUM_DOCKER_API_VERSION
     from docker.tls import TLSConfig
 
-    if endpoint.socket_path:
-        _try_socket(endpoint.socket_path)
     tls: Any = False
     if endpoint.tls:
         files = endpoint.tls
@@ -220,34 +276,28 @@ def _connect(endpoint: Endpoint) -> tuple[APIClient, dict[str, Any]]:
     # docker's stub says int, but the value goes to requests, which takes fractions
     timeout: Any = CONNECT_TIMEOUT
     # any version will do: with one given, nothing is sent yet, and a client that fails can be closed
-    client = APIClient(
+    return APIClient(
         endpoint.url, version=MINIMUM_DOCKER_API_VERSION, timeout=timeout, tls=tls, max_pool_size=POOL_SIZE
     )
-    if endpoint.socket_path:
-        client.trust_env = False  # proxies and netrc mean nothing on a Unix socket, and are read per request
+
+
+def _checked(endpoint: Endpoint, answer: Answer) -> dict[str, Any]:
+    """Return what an engine says of its version, if it is one that can be used."""
     try:
-        version = client.version(api_version=False)
-        if "ApiVersion" not in version:
-            raise EngineUnavailable(f"what answers at {endpoint} is no Docker engine: {version}")
-        if version.get("Os", "linux") != "linux":
-            raise EngineUnavailable(
-                f"the Docker engine at {endpoint} runs {version['Os']} containers; Linux ones are needed",
-                hint="switch Docker Desktop to Linux containers",
-            )
-    except BaseException:
-        client.close()
-        raise
-    return client, version
+        version = answer.json()
+    except ValueError:
+        version = answer.text[:200]
+    if not isinstance(version, dict) or "ApiVersion" not in version:
+        raise EngineUnavailable(f"what answers at {endpoint} is no Docker engine: {version}")
+    if version.get("Os", "linux") != "linux":
+        raise EngineUnavailable(
+            f"the Docker engine at {endpoint} runs {version['Os']} containers; Linux ones are needed",
+            hint="switch Docker Desktop to Linux containers",
+        )
+    return version
 
 
-def _try_socket(path: str) -> None:
-    """Raise the plain OSError of a socket that cannot be connected to; the library would leak it open."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as attempt:
-        attempt.settimeout(CONNECT_TIMEOUT)
-        attempt.connect(path)
-
-
-def _message(response: Response) -> str:
+def _message(response: Answer) -> str:
     try:
         return str(response.json()["message"]).strip()
     except (ValueError, KeyError, TypeError):

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from pytest_rlenv.errors import EngineUnavailable, SandboxFailed
-from pytest_rlenv.sandboxes.docker.client import Engine, socket_of
+from pytest_rlenv.sandboxes.docker.client import Engine, reply_of, socket_of
 from pytest_rlenv.sandboxes.docker.failures import connection_errors
 from pytest_rlenv.sandboxes.output import Demultiplexer, Output
 
@@ -80,13 +80,16 @@ class Exec:
             doing="run a command in the box",
         )
         self._response = response
-        self._socket: socket.socket = socket_of(response)
-        self._socket.setblocking(False)
-        self._demultiplexer = Demultiplexer(self.output.write)
-        self._ended = False
-        # the first bytes may have come with the headers, and then sit in the buffer of http.client
-        raw: Any = response.raw
-        self._feed(raw._fp.fp.peek())
+        with contextlib.ExitStack() as undo:
+            undo.callback(self.close)
+            self._socket: socket.socket = socket_of(response)
+            self._socket.setblocking(False)
+            self._demultiplexer = Demultiplexer(self.output.write)
+            self._ended = False
+            # the first bytes may have come with the headers, and then sit in the buffer of http.client
+            ahead: Any = reply_of(response).fp
+            self._feed(ahead.peek())
+            undo.pop_all()
 
     def close(self) -> None:
         """Let go of the connection; the command itself goes on if it has not ended."""

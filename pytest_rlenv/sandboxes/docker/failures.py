@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import http.client
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from pytest_rlenv.disk import CURE, says_full
 from pytest_rlenv.errors import DiskFull, EngineUnavailable, RlenvError, SandboxFailed, Stage
 from pytest_rlenv.sandboxes.docker.endpoint import DEFAULT_URL, Endpoint
+
+_BROKEN = (
+    ("requests.exceptions", "RequestException"),
+    ("urllib3.exceptions", "HTTPError"),
+    ("docker.errors", "DockerException"),
+)
+_TIMEOUTS = (("requests.exceptions", "Timeout"), ("urllib3.exceptions", "TimeoutError"))
 
 
 class EngineRefused(Exception):
@@ -64,13 +73,11 @@ def refusals_as_errors(stage: Stage | None = None) -> Iterator[None]:
 @contextmanager
 def connection_errors(endpoint: Endpoint, doing: str) -> Iterator[None]:
     """Turn everything that can break between here and the engine into EngineUnavailable."""
-    import requests
-    import urllib3
-    from docker.errors import DockerException
-
     try:
         yield
-    except (requests.RequestException, urllib3.exceptions.HTTPError, DockerException, OSError) as error:
+    except Exception as error:
+        if not isinstance(error, (OSError, http.client.HTTPException, *_of_loaded(_BROKEN))):
+            raise
         raise unavailable(endpoint, doing, error) from error
 
 
@@ -117,11 +124,12 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _is_timeout(error: BaseException) -> bool:
-    import requests
-    import urllib3
+    return isinstance(error, (TimeoutError, *_of_loaded(_TIMEOUTS)))
 
-    timeouts = (TimeoutError, requests.Timeout, urllib3.exceptions.TimeoutError)
-    return isinstance(error, timeouts)
+
+def _of_loaded(names: Iterable[tuple[str, str]]) -> tuple[type[BaseException], ...]:
+    """Return exceptions of libraries that are loaded: the others cannot have raised theirs."""
+    return tuple(getattr(sys.modules[module], name) for module, name in names if module in sys.modules)
 
 
 def _other_sockets() -> str:

@@ -25,7 +25,7 @@ from pytest_rlenv.sandboxes.docker.failures import EngineRefused, connection_err
 from pytest_rlenv.sandboxes.model import Extracted, Stat
 
 if TYPE_CHECKING:
-    from requests import Response
+    from pytest_rlenv.sandboxes.docker.client import Answer
 
 _DIRECTORY, _SYMLINK, _DEVICE, _FIFO, _SOCKET, _CHAR, _IRREGULAR = (
     1 << bit for bit in (31, 27, 26, 25, 24, 21, 19)
@@ -136,7 +136,7 @@ def _make_folder(dest: Path) -> None:
         ) from error
 
 
-def _only_file(response: Response, path: str, cap: int) -> bytes:
+def _only_file(response: Answer, path: str, cap: int) -> bytes:
     """Return the bytes of a tar's only member, which must be the file asked for."""
     contents: list[bytes] = []
     for member, content in _members(response):
@@ -154,7 +154,7 @@ def _check_size(path: str, size: int, cap: int) -> None:
         raise SandboxFailed(f"{path} in the box has {size} bytes, more than the {cap} that are accepted")
 
 
-def _members(response: Response) -> Iterator[tuple[tarfile.TarInfo, IO[bytes] | None]]:
+def _members(response: Answer) -> Iterator[tuple[tarfile.TarInfo, IO[bytes] | None]]:
     raw: Any = response.raw
     with tarfile.open(fileobj=raw, mode="r|", errorlevel=1) as tar:
         for member in tar:
@@ -163,7 +163,7 @@ def _members(response: Response) -> Iterator[tuple[tarfile.TarInfo, IO[bytes] | 
 
 
 @contextmanager
-def _archive(engine: Engine, container: str, path: str, method: str) -> Iterator[Response]:
+def _archive(engine: Engine, container: str, path: str, method: str) -> Iterator[Answer]:
     response = engine.request(
         method,
         f"/containers/{container}/archive",
@@ -185,7 +185,7 @@ def _reading(engine: Engine, path: str) -> Iterator[None]:
         raise SandboxFailed(f"the engine sent a broken archive of {path}: {error}") from error
 
 
-def _stat(response: Response) -> Stat:
+def _stat(response: Answer) -> Stat:
     header = response.headers.get("X-Docker-Container-Path-Stat", "")
     try:
         found = json.loads(base64.b64decode(header))

@@ -19,7 +19,7 @@ from pytest_rlenv.errors import BoxUnfit, BuildFailed, ImageUnavailable, Sandbox
 from pytest_rlenv.sandboxes.build_context import BuildContext
 from pytest_rlenv.sandboxes.docker import fetch, labels
 from pytest_rlenv.sandboxes.docker.builderrors import build_error, is_transient
-from pytest_rlenv.sandboxes.docker.builds import build, build_timeout, platform, remaining
+from pytest_rlenv.sandboxes.docker.builds import build, build_timeout, name_image, platform, remaining
 from pytest_rlenv.sandboxes.docker.client import Engine
 from pytest_rlenv.sandboxes.docker.dockerfile import base_images, needs_buildkit
 from pytest_rlenv.sandboxes.docker.failures import EngineRefused
@@ -56,6 +56,8 @@ class ImageStore:
         self._uses = ImageUses(context.cache_dir, engine.fingerprint())
         self._min_free = context.min_free
         self._has_buildkit: bool | None = None
+        self._made: dict[str, str] = {}
+        """Ids of images by their content keys: tasks may differ in nothing but their names."""
         self._facts: dict[str, ImageFacts] = {}
         self._has: dict[tuple[str, str], bool] = {}
 
@@ -143,26 +145,32 @@ class ImageStore:
         self._uses.claim(key)
         found = self._find(tag)
         if found:
-            return self._ref(tag, found)
+            return self._ref(tag, found, key=key)
         with self._lock(f"build:{key}", deadline):
             found = self._find(tag)
+            if not found and key in self._made and name_image(self._engine, self._made[key], tag):
+                found = self._find(tag)
             if found:
-                return self._ref(tag, found)
+                return self._ref(tag, found, key=key)
             self._raise_known_failure(key)
             require_space(self._engine, self._min_free, doing=f"build {context.root}")
             image = self._build(context, tag, key, deadline)
-            return self._ref(tag, self._find(image) or {"Id": image}, built=True)
+            return self._ref(tag, self._find(image) or {"Id": image}, key=key, built=True)
 
     def _buildkit(self) -> bool:
         if self._has_buildkit is None:
             self._has_buildkit = self._engine.has_buildkit()
         return self._has_buildkit
 
-    def _ref(self, name: str, found: dict[str, Any], *, digest: str = "", built: bool = False) -> ImageRef:
+    def _ref(
+        self, name: str, found: dict[str, Any], *, digest: str = "", key: str = "", built: bool = False
+    ) -> ImageRef:
         """Return an image that the engine has described, and keep what it says of itself."""
         known = "Config" in found
         facts = ImageFacts.of(found)
         image = str(found["Id"])
+        if key:
+            self._made[key] = image
         if known:
             self._facts[image] = facts
         return ImageRef(name, image, built, digest=digest, idle=known and facts.is_idle)

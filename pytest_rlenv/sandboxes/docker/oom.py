@@ -18,7 +18,7 @@ from pytest_rlenv.sandboxes.docker.client import Engine, shutdown, socket_of
 from pytest_rlenv.sandboxes.docker.failures import EngineRefused, connection_errors
 
 if TYPE_CHECKING:
-    from requests import Response
+    from pytest_rlenv.sandboxes.docker.client import Answer
 
 
 class OomWatch:
@@ -29,7 +29,7 @@ class OomWatch:
         self._session = session
         self._counts: Counter[str] = Counter()
         self._changed = threading.Condition()
-        self._response: Response | None = None
+        self._response: Answer | None = None
         self._connection: socket.socket | None = None
         self._starting = threading.Lock()
 
@@ -76,7 +76,7 @@ class OomWatch:
         if self._connection is not None:
             shutdown(self._connection)
 
-    def _listen(self, response: Response) -> None:
+    def _listen(self, response: Answer) -> None:
         try:
             with connection_errors(self._engine.endpoint, "listen to the engine's events"):
                 for line in response.iter_lines():

@@ -11,6 +11,7 @@ import pytest
 from pytest_rlenv.errors import TaskInvalid
 from pytest_rlenv.frameworks.harbor import files as files_module
 from pytest_rlenv.frameworks.harbor.files import MAX_INLINE_BYTES, read_folder
+from pytest_rlenv.frameworks.harbor.inside import resolve_inside
 
 
 @pytest.fixture
@@ -269,3 +270,28 @@ class TestHarborignore:
         (tests / ".harborignore").write_bytes(b"\xff")
         with pytest.raises(TaskInvalid, match=r"tests/\.harborignore: not UTF-8"):
             read_folder(tests.parent, tests)
+
+
+def test_what_has_no_links_is_not_resolved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To resolve a path looks at every part of it from the file system's root on."""
+    root = tmp_path.resolve()
+    (root / "tests" / "data").mkdir(parents=True)
+    (root / "tests" / "test.sh").write_text("true\n")
+    resolved: list[Path] = []
+    resolve = Path.resolve
+
+    def noting(path: Path, strict: bool = False) -> Path:
+        resolved.append(path)
+        return resolve(path, strict)
+
+    monkeypatch.setattr(Path, "resolve", noting)
+    assert [file.path for file in read_folder(root, root / "tests").files] == ["data", "test.sh"]
+    missing = root / "tests" / "missing" / "deeper"
+    assert resolve_inside(root, missing) == missing
+    assert resolved == []
+    (root / "tests" / "link").symlink_to("test.sh")
+    assert resolve_inside(root, root / "tests" / "link") == root / "tests" / "test.sh"
+    for outside in (root / "tests" / ".." / ".." / "x", root.parent / "y"):
+        with pytest.raises(TaskInvalid, match="leaves the task"):
+            resolve_inside(root, outside)
+    assert len(resolved) == 3
