@@ -21,6 +21,7 @@ from pytest_rlenv.frameworks.kept import Kept
 from pytest_rlenv.frameworks.protocol import LoadedTask, get_framework
 from pytest_rlenv.resuming.earlier import Earlier, TakenOver
 from pytest_rlenv.rollout import ErrorInfo, Rollout, StageClock
+from pytest_rlenv.rollout_model import close_model, open_model
 from pytest_rlenv.sandboxes.protocol import Sandbox
 from pytest_rlenv.secrets import SECRETS
 from pytest_rlenv.settings import Settings
@@ -28,9 +29,6 @@ from pytest_rlenv.verdict import Expectation, Verdict, expectation_for, judge, w
 
 if TYPE_CHECKING:
     from pytest_rlenv.model_proxy.proxy import ModelProxy
-
-MODEL_CALLS = "model-calls.jsonl"
-"""The file in a rollout's folder with a line for each call of the agent's model."""
 
 _NONE: Mapping[str, str] = MappingProxyType({})
 """One for all tasks, since there may be 10,000."""
@@ -168,7 +166,8 @@ def execute(
         rollout.reward_key = expected.key or rollout.reward_key or task.reward_key
         if earlier is not None and (taken := earlier.take_over(rollout, folder)) is not None:
             return _judged_again(taken, expected)
-        model = _model(planned, agent, settings, folder)
+        name = (selected.environment.name, selected.id, planned.agent_name, planned.attempt)
+        model = open_model(agent, settings, name, folder)
         task.run(
             RolloutContext(
                 agent=agent,
@@ -207,7 +206,7 @@ def execute(
         if own is not None:
             own.close()
         if model is not None:
-            _close_model(model, rollout)
+            close_model(model, rollout)
     clock.finish()
     if folder is not None:
         _remove_secrets(folder, rollout)
@@ -228,30 +227,6 @@ def _remove_secrets(folder: Path, rollout: Rollout) -> None:
         rollout.note(
             "secrets", f"not searched for secrets, as they cannot be read: {', '.join(problems[:3])}"
         )
-
-
-def _model(planned: Planned, agent: Agent, settings: Settings, folder: Path) -> ModelProxy | None:
-    """Return the server of an agent's model, if it needs one.
-
-    Raises:
-        SpecError: there is no model, or no key for it.
-        RecordingUnusable: there is no recording of this rollout to replay.
-    """
-    if not agent.needs_model:
-        return None
-    from pytest_rlenv.model_proxy.access import ModelAccess, RolloutName
-
-    access = ModelAccess.of(settings, os.environ)
-    name = RolloutName(planned.task.environment.name, planned.task.id, planned.agent_name, planned.attempt)
-    return access.proxy(name, folder / MODEL_CALLS)
-
-
-def _close_model(model: ModelProxy, rollout: Rollout) -> None:
-    model.close()
-    if rollout.error is None and rollout.skip_reason is None and (left := model.left_unasked()):
-        rollout.note("replay-left", left)
-    if model.recording_problem:
-        rollout.note("recording", f"not all calls of the model could be kept: {model.recording_problem}")
 
 
 def _load(selected: SelectedTask) -> LoadedTask:
