@@ -69,7 +69,7 @@ PROVIDERS = {
             messages_url="https://api.deepseek.com/anthropic/v1",
         ),
         Provider("mistral", "https://api.mistral.ai/v1", ("MISTRAL_API_KEY",)),
-        Provider("together", "https://api.together.xyz/v1", ("TOGETHER_API_KEY",)),
+        Provider("together", "https://api.together.ai/v1", ("TOGETHER_API_KEY",)),
         Provider("fireworks", "https://api.fireworks.ai/inference/v1", ("FIREWORKS_API_KEY",), ALL),
         Provider(
             "moonshot",
