@@ -118,10 +118,15 @@ if [[ -z $fast ]]; then
 fi
 lint
 headline "fast tests"
-run_tests fast -m "not docker and not harbor and not openenv and not verifiers${fast:+ and not browser}" -n auto
+run_tests fast -m "not docker and not harbor and not nemo_gym and not openenv and not verifiers${fast:+ and not browser}" -n auto
 [[ -z $fast ]] || exit 0
 engine_tests
 package_tests harbor Harbor
+if [[ -f .matrix/nemo-gym-0.4.0/setup-stamp ]]; then
+    package_tests nemo_gym "NeMo Gym"
+else
+    echo "NeMo Gym is not installed, as it takes 1.5 GB (bash scripts/setup_nemo_gym.sh): its tests are left out"
+fi
 package_tests openenv OpenEnv
 package_tests verifiers Verifiers
 headline "matrix of pytest and Python versions"

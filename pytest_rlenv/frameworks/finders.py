@@ -25,7 +25,7 @@ def others(
     """
     finders: list[TaskFinder] = [
         OpenEnvFinder(settings, context, kept),
-        NemoGymFinder(),
+        NemoGymFinder(settings),
         VerifiersFinder(settings, kept),
     ]
     return Others(tuple(finders), settings.framework)

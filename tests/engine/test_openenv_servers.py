@@ -182,7 +182,7 @@ def test_workers_play_in_containers_of_their_own(project: Path) -> None:
     )
     assert "1 failed, 6 passed, 2 skipped, 1 error" in done.stdout, done.stdout + done.stderr
     scored = [record for record in records(project) if record["rewards"]]
-    assert {record["runner"] for record in scored} == {"OpenEnv server (docker server)"}
+    assert {record["runner"] for record in scored} == {"OpenEnv server (docker)"}
     assert all(record["image"].startswith("rlenv/guess:") for record in scored)
     logs = list((project / "out" / "rollouts").glob("*/server.log"))
     assert 1 <= len(logs) <= 2
@@ -193,6 +193,26 @@ def containers_of(project: Path) -> list[Any]:
     """Return the containers whose owner was a run in this project."""
     runs = {record["run"] for record in records(project)}
     return [each for run in runs for each in ours(run)]
+
+
+def test_a_script_beside_the_server_is_a_reference(project: Path) -> None:
+    folder = project / "guess"
+    program = folder / "server" / "app.py"
+    solved = "right = guess == self.target or __import__('pathlib').Path('/tmp/solved').exists()"
+    program.write_text(program.read_text().replace("right = guess == self.target", solved))
+    (folder / "rlenv.yaml").write_text(
+        "openenv: {tasks: [{id: a, reset: {seed: 1, game: usual}}], evaluate: {guess: 99}}\n"
+    )
+    shutil.rmtree(folder / "oracle")
+    (folder / "solve.sh").write_text("touch /tmp/solved\necho solved\n")
+    manifest = folder / "openenv.yaml"
+    oracle = "  capabilities:\n    oracle: {form: script, location: solve.sh}\n"
+    manifest.write_text(manifest.read_text().replace("  capabilities:\n", oracle))
+    done = subprocess.run(command("--agent=oracle"), cwd=project, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (record,) = records(project)
+    assert record["rewards"] == {"reward": 1.0}
+    assert (project / "out" / record["logs"] / "oracle.txt").read_text() == "solved\n"
 
 
 def test_nothing_is_left_of_a_killed_run(project: Path) -> None:

@@ -15,10 +15,14 @@ from xml.etree import ElementTree
 
 import pytest
 import requests  # noqa: F401 - loaded for good: pytester forgets what a run in this process imports
+from support.fake_hub import FakeHub
+from support.model_script import use
 from support.nemo_gym import EXAMPLE, FakeGym, rollout_line, row, write_rows
 from support.project import Project, ids, outcomes, properties, read_junit, verdict_of
+from support.scripted_model import ScriptedModel
 
 import pytest_rlenv.frameworks.nemo_gym.framework  # noqa: F401 - likewise
+from pytest_rlenv.frameworks.nemo_gym import session as session_module
 
 DATA = EXAMPLE / "data"
 TRUSTED = ("--rlenv-trust-code",)
@@ -110,6 +114,18 @@ def test_many_at_once_share_a_server_for_each_process(project: Project, many: tu
     assert outcomes(result) == {"passed": 6}
     starts = [r for r in project.records() if r["stages"].get("start", 0) > 0.05]
     assert 1 <= len(starts) <= 4
+
+
+def test_rows_of_the_hub_bring_their_server_along(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    with FakeHub() as hub:
+        for name, value in hub.environ(project.path / "hf-home").items():
+            monkeypatch.setenv(name, value)
+        sha = hub.add("org/rows", EXAMPLE)
+        result = project.run(
+            "--rlenv=org/rows", "--rlenv-task=example/*", *TRUSTED, sandbox=None, process=True
+        )
+    assert outcomes(result) == {"passed": 3}
+    assert {(r["revision"], r["runner"].split()[0]) for r in project.records()} == {(sha, "counter")}
 
 
 def test_recorded_rollouts_give_their_rewards_again(project: Project) -> None:
@@ -204,6 +220,27 @@ class Stubborn(Player):
     result.stdout.fnmatch_lines(["*SandboxFailed*cannot be reached, or broke the connection (POST /look)*"])
 
 
+def test_a_model_plays_with_the_tools(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-of-ours-1234")
+    replies = [use("increment_counter", count=3), use("get_counter_value"), "The counter is at 6."]
+    with ScriptedModel(replies) as model:
+        options = ("--agent=model", "--model=openai/toy", f"--rlenv-model-url={model.url}")
+        result = run(project, "--rlenv-task", "example/three*", *options, *TRUSTED)
+    assert outcomes(result) == {"passed": 1}
+    asked = model.requests[0].body
+    assert [tool["function"]["name"] for tool in asked["tools"]] == ["increment_counter", "get_counter_value"]
+    assert [message["role"] for message in asked["messages"]] == ["system", "user"]
+    (record,) = project.records()
+    said = json.loads((project.run_dir / record["logs"] / "agent" / "response.json").read_text())["output"]
+    assert [item["type"] for item in said if item["type"] != "function_call_output"] == [
+        "function_call",
+        "function_call",
+        "message",
+    ]
+    again = run(project, "--rlenv-task", "example/three*", f"--agent=replay:{project.run_dir}", *TRUSTED)
+    assert outcomes(again) == {"passed": 1}
+
+
 # ---- one's own words
 
 
@@ -231,12 +268,15 @@ def answer(row):
         ("--rlenv-nemo-url=localhost", "is not an address"),
         ("--rlenv-nemo-oracle=mcqa", "is not KEY=VALUE"),
         ("--rlenv-nemo-oracle=mcqa=answer", "is not SERVER=module:function"),
+        ("--rlenv-nemo-oracle=mcqa=no_such:answer", "cannot import 'no_such'"),
+        ("--rlenv-nemo-python=/no/such/python", "there is no such program"),
     ],
 )
 def test_a_bad_value_is_a_usage_error(project: Project, option: str, said: str) -> None:
     result = run(project, option)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"*{option.partition('=')[0]}*{said}*"])
+    assert "Traceback" not in result.stderr.str()
 
 
 @pytest.mark.parametrize(
@@ -265,6 +305,15 @@ def test_without_the_package_the_way_to_have_it_is_named(project: Project) -> No
     result.stdout.fnmatch_lines(["*TaskInvalid*has no NeMo Gym: pip install nemo-gym==0.4.0*"])
 
 
+def test_a_running_server_needs_no_package(project: Project, gym: FakeGym) -> None:
+    rows(project, row(id="a", agent_ref={"name": "gone_agent"}))
+    gym.answers("/verify", {"reward": 0.0, "why": "silence"})
+    assert outcomes(ask(project, gym, "--agent=nop", "--rlenv-nemo-python", sys.executable)) == {"passed": 1}
+    (record,) = project.records()
+    assert record["runner"] == "gone (url)"
+    assert record["notes"] == [{"code": "verifier", "text": "why = silence"}]
+
+
 def test_rows_and_folders_are_one_environment(project: Project, gym: FakeGym) -> None:
     rows(project, row(id="a"))
     project.tasks(fix="# scripted: reward=1")
@@ -285,22 +334,56 @@ def test_properties_tell_who_judged(project: Project) -> None:
 # ---- what hangs or is killed
 
 
-def test_a_server_that_hangs_is_ended_and_the_next_row_gets_a_new_one(project: Project) -> None:
+HANGING = """
+def seed_session(session, body):
+    here = pathlib.Path(body["folder"])
+    while body["id"] == "b" and not (here / "a-waits").exists():
+        time.sleep(0.01)
+    time.sleep(0.5 if body["id"] == "b" else 0)  # b is to wait when the time of a is up, and not of b
+    return begin(session, body)
+
+
+def verify(session, body):
+    here = pathlib.Path(body["folder"])
+    if body["id"] == "a" or (body["id"] == "b" and not (here / "b-waits").exists()):
+        (here / f"{body['id']}-waits").touch()
+        time.sleep(60)
+    return judge(session, body)
+"""
+
+
+def hanging(project: Project) -> None:
+    """Write rows a, which hangs, b, which hangs the first time after a, and c; and their server."""
     source = (EXAMPLE / "resources_servers" / "counter" / "app.py").read_text()
-    hanging = source.replace(
-        '    if fault == "raises":',
-        '    if fault == "hangs":\n        import time; time.sleep(60)\n    if fault == "raises":',
-    )
+    source = source.replace("import uuid\n", "import uuid\nimport pathlib, time\n")
+    source = source.replace("def verify(", "def judge(").replace("def seed_session(", "def begin(")
+    source = source.replace("\nROUTES", HANGING + "\n\nROUTES")
     own = project.environment / "resources_servers" / "counter" / "app.py"
     own.parent.mkdir(parents=True)
-    own.write_text(hanging)
-    lines = [json.loads(line) for line in (DATA / "example.jsonl").read_text().splitlines()]
-    rows(project, {**lines[0], "id": "a", "fault": "hangs"}, {**lines[1], "id": "b"})
-    result = project.run(
-        "--rlenv", "envs/demo", "--rlenv-timeout-multiplier", "0.005", *TRUSTED, sandbox=None, process=True
-    )
+    own.write_text(source)
+    (line, *_) = (DATA / "example.jsonl").read_text().splitlines()
+    rows(project, *({**json.loads(line), "id": name, "folder": str(project.path)} for name in "abc"))
+
+
+def test_a_server_that_hangs_is_ended_and_the_next_row_gets_a_new_one(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hanging(project)
+    monkeypatch.setattr(session_module, "VERIFY_LIMIT", 0.5)
+    result = project.run("--rlenv=envs/demo", "--rlenv-task=*/[ac]", *TRUSTED, sandbox=None)
     assert outcomes(result) == {"passed": 1, "errors": 1}
-    result.stdout.fnmatch_lines(["*VerifierTimeout*POST /verify was not answered within 1.5 s*"])
+    result.stdout.fnmatch_lines(["*VerifierTimeout*POST /verify was not answered within 0.5 s*"])
+
+
+def test_who_waits_for_a_server_that_is_ended_for_another_asks_a_new_one(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hanging(project)
+    monkeypatch.setattr(session_module, "VERIFY_LIMIT", 1.0)
+    result = project.run("--rlenv=envs/demo", "--rlenv-task=*/[ab]", "--rlenv-jobs=2", *TRUSTED, sandbox=None)
+    assert outcomes(result) == {"passed": 1, "errors": 1}
+    assert {r["task"]: r["verdict"] for r in project.records()} == {"train/a": "error", "train/b": "passed"}
+    assert (project.path / "b-waits").exists()
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")

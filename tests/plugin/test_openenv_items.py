@@ -9,13 +9,16 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import requests  # noqa: F401 - loaded for good: pytester forgets what a run in this process imports
 import websockets.sync.client  # noqa: F401 - likewise
 from support import openenv as support
-from support.openenv import EXAMPLE, write_environment
+from support.fake_hub import FakeHub
+from support.openenv import EXAMPLE, Misbehaving, ToolEnvironment, served, write_environment
 from support.project import Project, ids, outcomes
+from support.scripted_model import ScriptedModel, use
 
 PROCESS = ("--rlenv-openenv-launcher=process", "--rlenv-trust-code")
 EXAMPLE_SERVER = "--rlenv-openenv-command={python} -S server/app.py --port {port}"
@@ -64,6 +67,15 @@ def test_workers_have_a_server_each(guess: Project) -> None:
     assert 1 <= len(with_log) <= 2
 
 
+def test_workers_wait_for_the_one_session_of_a_server_that_is_up(project: Project) -> None:
+    plans: dict[str, Any] = {name: [{"do": "win"}] for name in "abcd"}
+    write_environment(project.path / "odd", **plans)
+    with served(capacity=1) as url:
+        result = project.run("--rlenv=odd", f"--rlenv-openenv-url={url}", "-n2", sandbox=None)
+    assert outcomes(result) == {"passed": 4}
+    assert {record["runner"] for record in project.records()} == {"OpenEnv server (url)"}
+
+
 def test_threads_have_a_server_each(guess: Project) -> None:
     assert outcomes(run(guess, "--rlenv-jobs=2")) == VERDICTS
 
@@ -110,7 +122,12 @@ def test_without_an_engine_there_is_one_message(guess: Project, monkeypatch: pyt
     monkeypatch.delenv("DOCKER_CONTEXT", raising=False)
     result = guess.run("--rlenv=guess", sandbox=None)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert "no engine" in result.stderr.str().lower() or "docker" in result.stderr.str().lower()
+    assert "no such socket" in result.stderr.str()
+    (guess.path / "guess" / "rlenv.yaml").unlink()
+    shutil.rmtree(guess.path / "guess" / "oracle")
+    result = guess.run("--rlenv=guess", sandbox=None)  # now its server must be asked for tasks
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "its tasks are known to its server only, which cannot be asked" in result.stderr.str()
 
 
 def test_a_sandbox_without_servers_is_a_skip(guess: Project) -> None:
@@ -126,6 +143,41 @@ def test_harbors_folders_and_openenvs_episodes_may_be_in_one_environment(guess: 
     args = ("--rlenv=guess", *PROCESS, EXAMPLE_SERVER)
     assert outcomes(guess.run(*args)) == {**VERDICTS, "passed": 3}
     assert {record["framework"] for record in guess.records()} == {"harbor", "openenv"}
+
+
+@pytest.mark.parametrize(
+    ("environment", "moves"),
+    [
+        (Misbehaving, [use("act", do="dance"), use("act", do="earn", reward=0.5), use("act", do="win")]),
+        (ToolEnvironment, [use("add", a=1, b=1), use("add", a=2, b=3)]),
+    ],
+)
+def test_a_model_plays_with_actions_or_tools(
+    project: Project, monkeypatch: pytest.MonkeyPatch, environment: type[Misbehaving], moves: list[Any]
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "key")
+    write_environment(project.path / "odd", t=[{"do": "win"}])
+    with served(environment) as url, ScriptedModel(moves, key="key") as model:
+        given = (f"--rlenv-openenv-url={url}", f"--rlenv-model-url={model.url}", "--model=openai/m")
+        result = project.run("--rlenv=odd", *given, "--agent=model", sandbox=None)
+    assert outcomes(result) == {"passed": 1}
+    (record,) = project.records()
+    assert record["rewards"] == {"reward": 1.0}
+    assert record["usage"]["steps"] == len(moves)
+
+
+def test_a_space_of_the_hub_is_an_environment(guess: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    with FakeHub() as hub:
+        for name, value in hub.environ(guess.path / "hf-home").items():
+            monkeypatch.setenv(name, value)
+        sha = hub.add("spaces/org/guess", guess.path / "guess")
+        args = ("--rlenv=spaces/org/guess", *PROCESS, EXAMPLE_SERVER)
+        assert outcomes(guess.run(*args, sandbox=None, process=True)) == VERDICTS
+        assert {record["revision"] for record in guess.records()} == {sha}
+        asked = hub.count("")
+        result = guess.run(*args, "rlenv:spaces/org/guess::seven", sandbox=None, process=True)
+        assert outcomes(result) == {"passed": 1}
+        assert hub.count("") <= asked + 3  # what a branch stands for, and no file again
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])

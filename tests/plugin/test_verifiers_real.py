@@ -10,7 +10,18 @@ from pathlib import Path
 import pytest
 from support.project import Project
 from support.scripted_model import Reply, ScriptedModel
-from support.verifiers import EXAMPLE, MODEL, NOP, ORACLE, TASKSETS, TRUST, by_task, kinds, told
+from support.verifiers import (
+    EXAMPLE,
+    MODEL,
+    NOP,
+    ORACLE,
+    TASKSETS,
+    TRUST,
+    answers_by_kind,
+    by_task,
+    kinds,
+    told,
+)
 
 import pytest_rlenv.frameworks.verifiers.framework
 import pytest_rlenv.frameworks.verifiers.model_run  # noqa: F401 - loaded for good, as in conftest.py
@@ -65,7 +76,7 @@ def test_a_given_answer_is_scored(real: Project) -> None:
 
 
 def test_a_model_plays_in_a_harness(real: Project) -> None:
-    with ScriptedModel(lambda seen: Reply("42")) as model:
+    with ScriptedModel(answers_by_kind) as model:
         options = ("--agent=model", "--model=openai/toy", f"--rlenv-model-url={model.url}")
         run(real, TRUST, *options, "--rlenv-verifiers-harness=null", *kinds(*MODEL))
 

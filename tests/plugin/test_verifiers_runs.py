@@ -9,15 +9,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from support.fake_hub import FakeHub
 from support.project import Project
-from support.scripted_model import Failure, Reply, ScriptedModel, use
-from support.verifiers import EXAMPLE, MODEL, NOP, ORACLE, TRUST, by_task, kinds, told, use_fake
+from support.verifiers import EXAMPLE, NOP, ORACLE, TRUST, by_task, kinds, told, use_fake
 
 import pytest_rlenv.frameworks.verifiers.framework
 import pytest_rlenv.frameworks.verifiers.model_run  # noqa: F401 - loaded for good, as in conftest.py
@@ -133,7 +129,7 @@ def test_what_never_lets_go_is_killed_and_the_next_task_runs(
     run(toys, TRUST, "--rlenv-timeout-multiplier=0.0005", *kinds("hangs", "prints"))
 
     found = by_task(toys)
-    assert found["hangs"]["error"]["type"] == "StageTimeout"
+    assert found["hangs"]["error"]["type"] == "VerifierTimeout"
     assert "it was killed" in found["hangs"]["error"]["message"]
     assert found["prints"]["verdict"] == "passed"
 
@@ -278,180 +274,26 @@ def _until_gone(pid: int) -> None:
     raise AssertionError(f"process {pid} is still there")
 
 
-# ---- with a model
+def test_a_file_names_a_taskset_as_an_environment(toys: Project) -> None:
+    (toys.path / "kinds.rlenv.toml").write_text('repo = "verifiers:toy-kinds"\nagent = ["oracle"]\n')
+
+    run(toys, TRUST, "kinds.rlenv.toml").assert_outcomes(passed=1)
+
+    assert toys.records()[0]["environment"] == "verifiers:toy-kinds"
 
 
-@pytest.fixture
-def asked(toys: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-not-a-real-key-123456")
-    return toys
+def test_a_resumed_run_takes_over_what_is_scored(toys: Project) -> None:
+    options = (TRUST, "--rlenv-output=first", *kinds("good", "gold-raises"))
+    run(toys, *options)
+
+    run(toys, *options, "--rlenv-resume=first").assert_outcomes(passed=1, errors=1)
+
+    records = [json.loads(line) for line in (toys.path / "first" / "results.jsonl").read_text().splitlines()]
+    taken = {record["task"]: record["resumed_from"] is not None for record in records[-2:]}
+    assert taken == {"good": True, "gold-raises": False}
 
 
-def play(project: Project, model: ScriptedModel, *args: str) -> dict[str, dict[str, Any]]:
-    run(project, TRUST, "--agent=model", "--model=openai/toy", f"--rlenv-model-url={model.url}", *args)
-    return by_task(project)
+def test_another_version_of_the_package_is_told(toys: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_VERSION", "0.7.1")
 
-
-def test_a_model_plays_in_the_tasksets_environment(asked: Project) -> None:
-    with ScriptedModel(["It is 42, please."]) as model:
-        found = play(asked, model, *kinds("good"))["good"]
-
-    assert found["verdict"] == "passed"
-    assert found["rewards"] == {"reward": 1.0, "correct": 1.0, "polite": 1.0}
-    assert {"code": "metrics", "text": "length 17.0"} in found["notes"]
-    assert found["usage"]["input_tokens"] > 0
-    assert found["stages"]["agent"] > 0
-    (seen,) = model.requests
-    assert seen.body["messages"] == [{"role": "user", "content": "What is the answer?"}]
-    logs = asked.run_dir / found["logs"]
-    trajectory = json.loads((logs / "agent" / "trajectory.json").read_text())
-    assert [step["source"] for step in trajectory["steps"]] == ["user", "agent"]
-    assert json.loads((logs / "episode.json").read_text())["traces"][0]["stop_condition"] == "agent_completed"
-    assert (logs / "model-calls.jsonl").exists()
-
-
-def test_how_an_episode_ends(asked: Project) -> None:
-    with ScriptedModel(lambda body: Reply("42")) as model:
-        found = play(asked, model, *kinds(*MODEL))
-
-    assert told(asked) == MODEL
-    assert found["good"]["rewards"] == {"reward": 0.75, "correct": 1.0, "polite": 0.0}
-
-
-@pytest.mark.parametrize(
-    ("status", "error"),
-    [
-        (401, "ModelAccessDenied"),
-        (404, "ModelNotFound"),
-        (400, "ModelRequestInvalid"),
-        (503, "ModelUnavailable"),
-    ],
-)
-def test_a_model_that_cannot_be_asked_is_an_error(asked: Project, status: int, error: str) -> None:
-    with ScriptedModel([Failure(status)] * 8) as model:
-        found = play(asked, model, *kinds("good"))["good"]
-
-    assert found["error"]["type"] == error
-
-
-def test_an_agent_out_of_time_is_scored(asked: Project) -> None:
-    def late(body: dict[str, Any]) -> Reply:
-        time.sleep(0.8)
-        return Reply("42")
-
-    with ScriptedModel(late) as model:
-        found = play(asked, model, *kinds("agent-slow"))["agent-slow"]
-
-    assert found["verdict"] == "failed"
-    assert "agent-timeout" in {note["code"] for note in found["notes"]}
-
-
-def test_an_agent_that_had_all_its_turns_is_scored(asked: Project) -> None:
-    with ScriptedModel([use("more"), use("more"), "42"]) as model:
-        found = play(asked, model, "--rlenv-max-turns=2", *kinds("good"))["good"]
-
-    assert found["verdict"] == "failed"
-    assert "turn-limit" in {note["code"] for note in found["notes"]}
-
-
-@pytest.mark.parametrize(("options", "reward"), [((), 1.0), (("--rlenv-verifiers-seat=judge",), 0.0)])
-def test_of_several_seats_one_is_judged(asked: Project, options: tuple[str, ...], reward: float) -> None:
-    with ScriptedModel(["42", "looks right"]) as model:
-        found = play(asked, model, "--rlenv-taskset=toy-seats", *options)["one"]
-
-    assert found["rewards"]["reward"] == reward
-    assert "solver 1.0; judge 0.0" in next(n["text"] for n in found["notes"] if n["code"] == "several-traces")
-
-
-def test_a_seat_that_is_not_there_is_told(asked: Project) -> None:
-    with ScriptedModel(["42"]) as model:
-        found = play(asked, model, "--rlenv-verifiers-seat=nobody", *kinds("good"))["good"]
-
-    assert "agent" in found["error"]["message"]
-    assert found["error"]["type"] == "TaskInvalid"
-
-
-def test_a_recorded_model_is_replayed_without_a_server(asked: Project) -> None:
-    with ScriptedModel(["42 please"]) as model:
-        play(asked, model, "--rlenv-record=calls", *kinds("good"))
-    shutil.rmtree(asked.path / ".rlenv")
-    run(asked, TRUST, "--agent=model", "--model=openai/toy", "--rlenv-replay=calls", *kinds("good"))
-
-    assert by_task(asked)["good"]["rewards"]["reward"] == 1.0
-
-
-def test_your_own_player_answers(toys: Project) -> None:
-    (toys.path / "my_agents.py").write_text(
-        "from pytest_rlenv.agents.episode import Player\n"
-        "class Knows(Player):\n"
-        "    def play(self, episode, context):\n"
-        "        assert episode.messages[-1]['content'] == 'What is the answer?'\n"
-        "        assert 'no tool' in episode.call('search', {})\n"
-        "        episode.say('42')\n"
-        "class Silent(Player):\n"
-        "    def play(self, episode, context):\n"
-        "        pass\n"
-    )
-    run(toys, TRUST, "--agent=my_agents:Knows,my_agents:Silent", *kinds("good"))
-
-    found = {record["agent"]: record for record in toys.records()}
-    assert found["Knows"]["rewards"]["reward"] == 0.75
-    assert found["Silent"]["error"]["type"] == "AgentFailed"
-
-
-def test_an_agent_that_wants_a_box_is_skipped(toys: Project) -> None:
-    run(toys, TRUST, "--agent=cmd:true", *kinds("good"))
-
-    assert "works in a box" in toys.records()[0]["skip_reason"]
-
-
-# ---- rows on the Hub
-
-
-@pytest.fixture
-def hub(toys: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
-    with FakeHub() as hub:
-        for name, value in hub.environ(toys.path / "hf-home").items():
-            monkeypatch.setenv(name, value)
-        yield hub
-
-
-def test_rows_on_the_hub_are_handed_to_the_taskset_at_their_commit(toys: Project, hub: FakeHub) -> None:
-    rows = {name: (EXAMPLE / name).read_bytes() for name in ("README.md", "good.jsonl")}
-    sha = hub.add("org/words", rows)
-    shutil.copy(EXAMPLE / "word_count.py", toys.path)
-
-    result = run(toys, TRUST, "--rlenv=org/words", "--rlenv-taskset=word-count", process=True)
-
-    result.assert_outcomes(passed=3)
-    record = toys.records()[0]
-    assert record["revision"] == sha
-    (note,) = (each["text"] for each in record["notes"] if each["code"] == "taskset-data")
-    assert note == f"the taskset loaded data of org/words@{sha[:12]}, as data_path"
-
-
-def test_code_of_a_repository_is_not_imported_unless_it_is_trusted(toys: Project, hub: FakeHub) -> None:
-    hub.add("org/words", EXAMPLE)
-    options = ("--rlenv=org/words", "--rlenv-taskset=word-count")
-
-    refused = run(toys, *options, process=True)
-    assert refused.ret == pytest.ExitCode.USAGE_ERROR
-    refused.stderr.fnmatch_lines(["*taskset word-count cannot be loaded*"])
-    run(toys, TRUST, *options, process=True).assert_outcomes(passed=3)
-
-
-def test_rows_on_the_hub_without_a_taskset_say_what_is_missing(toys: Project, hub: FakeHub) -> None:
-    hub.add("org/words", {"README.md": (EXAMPLE / "README.md").read_bytes(), "data/train.parquet": b"PAR1"})
-
-    result = run(toys, "--rlenv=org/words", process=True)
-
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*(data/train.parquet) hold no code that gives a reward*"])
-
-
-def test_a_taskset_that_takes_no_files_says_that_it_loaded_its_own(toys: Project, hub: FakeHub) -> None:
-    hub.add("org/words", {"README.md": b"---\ntags: [rl-environment]\n---\n", "data.jsonl": b"{}"})
-
-    result = run(toys, TRUST, "--rlenv=org/words", *kinds("good"), process=True)
-
-    result.stdout.fnmatch_lines(["*warning*toy-kinds loaded data of its own: no field*org/words@*"])
+    run(toys, TRUST, *kinds("good")).stdout.fnmatch_lines(["*warning: verifiers 0.7.1 is not known here*"])

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from support.project import Project
+from support.scripted_model import Failure, Reply, Seen
 
 from pytest_rlenv.frameworks.verifiers.process import TasksetProcess
 
@@ -50,7 +51,19 @@ MODEL: dict[str, tuple[str, str | None]] = {
     "scoring-slow": ("error", "VerifierTimeout"),
     "setup-slow": ("error", "StageTimeout"),
     "setup-raises": ("error", "EnvironmentFailed"),
+    "no-prompt": ("error", "EnvironmentFailed"),
+    "status-400": ("error", "ModelRequestInvalid"),
+    "status-401": ("error", "ModelAccessDenied"),
+    "status-500": ("error", "ModelUnavailable"),
 }
+
+
+def answers_by_kind(seen: Seen) -> Reply | Failure:
+    """Say 42, or fail as the kind of the task in the request says."""
+    text = str(seen.body["messages"])
+    status = text.partition("status-")[2][:3]
+    return Failure(int(status)) if status else Reply("42")
+
 
 LIMITS = {"setup": 20.0, "finalize": 20.0, "scoring": 20.0}
 
@@ -91,7 +104,7 @@ def request(kind: str, folder: Path, **more: Any) -> dict[str, Any]:
         "taskset": "toy-kinds",
         "options": {"kinds": [kind]},
         "index": 0,
-        "row": {"idx": 0, "id": kind, "kind": kind, "prompt": "What is the answer?"},
+        "row": {"idx": 0, "id": kind, "kind": kind, "prompt": f"What is the answer, {kind}?"},
         "whole": True,
         "trusted": True,
         "agent": "test",

@@ -102,7 +102,7 @@ def _play(context: RolloutContext, row: Mapping[str, Any], spec: ServerSpec) -> 
     agent = player_of(context.agent, NAME)
     if spec.agent_kind not in _SPOKEN:
         raise Unsupported(
-            f"the rows of {spec.name} are for a {spec.agent_kind}, which asks models in its own way"
+            f"rows of {spec.name} are for agents of kind {spec.agent_kind}, with their own way to ask"
         )
     _allow_code(context, spec)
 

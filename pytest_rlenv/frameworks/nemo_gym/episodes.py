@@ -17,8 +17,8 @@ from pytest_rlenv.frameworks.nemo_gym.responses import (
     function_call,
     function_output,
     message,
-    reasoning,
 )
+from pytest_rlenv.frameworks.nemo_gym.responses import reasoning as thinking
 from pytest_rlenv.frameworks.nemo_gym.session import Session
 
 STEPS = 10
@@ -44,6 +44,8 @@ class RowEpisode(Episode):
         self._deadline = deadline
         self._ended = False
         self._count = 0
+        self._beside: list[Item] = []
+        """What was said or thought beside calls that are yet to come."""
 
     @property
     def messages(self) -> Sequence[Message]:
@@ -77,6 +79,11 @@ class RowEpisode(Episode):
         with self._within_time():
             return self._said(text, reasoning)
 
+    def remark(self, text: str, *, reasoning: str = "") -> None:
+        """Hear what is said beside the calls that follow: it is part of the response."""
+        thought = [thinking(reasoning, self._count)] if reasoning else []
+        self._beside += [*thought, *([message(text, self._count)] if text else [])]
+
     @abstractmethod
     def _called(self, call: Item, limit: float | None) -> str: ...
 
@@ -96,8 +103,14 @@ class RowEpisode(Episode):
                 raise AgentTimedOut from None
             raise
 
+    def _with_remarks(self, items: Sequence[Item]) -> list[Item]:
+        """Return what is put out now, with what was said beside it."""
+        beside, self._beside = self._beside, []
+        return [*beside, *items]
+
     def _items(self, text: str, thought: str) -> list[Item]:
-        return [*([reasoning(thought, self._count)] if thought else []), message(text, self._count)]
+        thoughts = [thinking(thought, self._count)] if thought else []
+        return self._with_remarks([*thoughts, message(text, self._count)])
 
 
 class ToolEpisode(RowEpisode):
@@ -129,11 +142,11 @@ class ToolEpisode(RowEpisode):
 
     def _called(self, call: Item, limit: float | None) -> str:
         if self._once:  # further calls of the same answer belong to it
-            self._session.output.append(call)
+            self._session.output += self._with_remarks([call])
             self._over = True
             return ""
         output = self._session.call(call["name"], call["arguments"], limit=limit)
-        self._session.output += [call, function_output(call["call_id"], output)]
+        self._session.output += [*self._with_remarks([call]), function_output(call["call_id"], output)]
         self._ended = self._most is not None and self._count >= self._most
         return output
 
@@ -157,7 +170,7 @@ class StepEpisode(RowEpisode):
             self._messages = [*self._messages, {"role": "user", "content": session.observation}]
 
     def _called(self, call: Item, limit: float | None) -> str:
-        content = self._step([call], limit)
+        content = self._step(self._with_remarks([call]), limit)
         info = content.get("info")
         outputs = info.get("tool_outputs") if isinstance(info, dict) else None
         for each in outputs if isinstance(outputs, list) else ():

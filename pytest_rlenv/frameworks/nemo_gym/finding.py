@@ -11,7 +11,10 @@ from pytest_rlenv.environments.finders import Finding, Place
 from pytest_rlenv.environments.layouts import NEMO_GYM
 from pytest_rlenv.environments.model import TaskRef
 from pytest_rlenv.errors import FetchFailed, SpecError
+from pytest_rlenv.frameworks.nemo_gym.index import find_python
+from pytest_rlenv.frameworks.nemo_gym.oracles import check_named
 from pytest_rlenv.frameworks.nemo_gym.rows import REQUEST, RowPlace, holds_rows, scan
+from pytest_rlenv.settings import Settings
 
 SERVERS = "resources_servers"
 """The folder of an environment that holds servers, as NeMo Gym's own does."""
@@ -24,16 +27,23 @@ _SHOWN = 3
 
 
 class NemoGymFinder:
-    """Finds the rows of NeMo Gym."""
+    """Finds the rows of NeMo Gym.
+
+    Args:
+        settings: of the run.
+    """
 
     framework = NEMO_GYM
     looks_for = f"JSONL rows with {REQUEST} (NeMo Gym)"
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
 
     def find(self, place: Place, *, asked: bool) -> Finding:
         """Return the rows in a place; the first line of a file says whether it holds rows.
 
         Raises:
-            SpecError: the Hub refuses to give the files.
+            SpecError: the Hub refuses to give the files; or what options name for such rows is not there.
         """
         tagged = NEMO_GYM in place.tags
         files = _candidates(place, everywhere=asked or tagged)
@@ -43,6 +53,8 @@ class NemoGymFinder:
             _bring(place, files)
         rows = [file for file in files if holds_rows(place.root / file)]
         if rows:
+            find_python(self._settings.nemo_python)
+            check_named(self._settings.nemo_oracle)
             return Finding(_tasks(place, rows))
         return Finding(reason=_reason(place, files, asked=asked) if asked or tagged else "")
 

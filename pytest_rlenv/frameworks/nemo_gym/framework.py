@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_rlenv.agents.episode import Player
 from pytest_rlenv.agents.protocol import Agent
-from pytest_rlenv.errors import SandboxFailed, SpecError, Stage, Unsupported
+from pytest_rlenv.errors import RewardMissing, SandboxFailed, SpecError, Stage, TaskInvalid, Unsupported
 from pytest_rlenv.frameworks.context import RolloutContext
 from pytest_rlenv.frameworks.nemo_gym.acting import Act, plan, replays_rows
 from pytest_rlenv.frameworks.nemo_gym.finding import SERVERS
@@ -22,8 +22,9 @@ from pytest_rlenv.frameworks.nemo_gym.judging import Judgement
 from pytest_rlenv.frameworks.nemo_gym.recorded import RESPONSE, Recorded, recorded_rollout
 from pytest_rlenv.frameworks.nemo_gym.resolving import ServerSpec, resolve_server
 from pytest_rlenv.frameworks.nemo_gym.rows import read_row
-from pytest_rlenv.frameworks.nemo_gym.server import START_LIMIT, RunningServer, Server, Start, StartedServer
+from pytest_rlenv.frameworks.nemo_gym.server import RunningServer, Server
 from pytest_rlenv.frameworks.nemo_gym.session import Session
+from pytest_rlenv.frameworks.nemo_gym.started_server import START_LIMIT, Start, StartedServer
 from pytest_rlenv.frameworks.protocol import NOTHING
 from pytest_rlenv.sandboxes.model import ImageSpec
 from pytest_rlenv.verdict import number
@@ -88,11 +89,16 @@ class LoadedRow:
         spec, index = self._server_of(context.settings, python)
         act = plan(context, self._row, spec, lambda: self._recorded(context.agent, context.rollout.attempt))
         try:
-            self._run_on(self._server(context, spec, index), context, act)
-        except _EndedForAnother:  # what a model has said is not to be paid for twice: then it stays an error
-            self._run_on(self._server(context, spec, index), context, act)
+            try:
+                self._run_on(self._server(context, spec, index), context, act)
+            except _EndedForAnother:
+                self._run_on(self._server(context, spec, index), context, act, last=True)
+        except RewardMissing as error:
+            if context.settings.nemo_judge_url is None and _lacks_judge(error, spec):
+                raise _needs_judge(spec) from error
+            raise
 
-    def _run_on(self, server: Server, context: RolloutContext, act: Act) -> None:
+    def _run_on(self, server: Server, context: RolloutContext, act: Act, *, last: bool = False) -> None:
         log_begin = server.log_size
         session = Session(server, self._row, context.agent.name, multiplier=context.timeout_multiplier)
         try:
@@ -103,7 +109,7 @@ class LoadedRow:
             with context.clock.stage(Stage.VERIFY):
                 judgement = session.judge(response)
         except SandboxFailed as error:
-            if server.ended_for_hanging and not isinstance(context.agent, Player):
+            if server.ended_for_hanging and not last and not _plays(context.agent):
                 raise _EndedForAnother(error.message, detail=error.detail, stage=error.stage) from error
             raise
         finally:
@@ -122,7 +128,7 @@ class LoadedRow:
         index = index_of(python, own)
         try:
             spec = resolve_server(index, self._data, environment=self._root, option=settings.nemo_server)
-        except SpecError:
+        except (SpecError, TaskInvalid):
             if settings.nemo_url is None:
                 raise
             spec = self._at_url(settings)
@@ -176,6 +182,11 @@ class NemoGymFramework:
         return ()
 
 
+def _plays(agent: Agent) -> bool:
+    """Return whether an agent acts by itself: what a model has said is not to be paid for twice."""
+    return isinstance(agent, Player) and replays_rows(agent) is None
+
+
 class _EndedForAnother(SandboxFailed):
     """The server was ended under this rollout, since it did not answer another one."""
 
@@ -204,10 +215,7 @@ def _start(context: RolloutContext, spec: ServerSpec, index: Index, limit: float
             stage=Stage.START,
         )
     if spec.needs_judge and settings.nemo_judge_url is None:
-        raise Unsupported(
-            f"the server {spec.name} asks a model to judge ({', '.join(spec.judges)}): name a model server "
-            "in --rlenv-nemo-judge-url"
-        )
+        raise _needs_judge(spec)
     ray = spec.trusted and spec.uses_ray
     if ray and not settings.nemo_ray:
         raise Unsupported(
@@ -219,6 +227,18 @@ def _start(context: RolloutContext, spec: ServerSpec, index: Index, limit: float
         )
     root = index.root if spec.on_nemo_gym else None
     return Start(index.python, spec, root, judge_url=settings.nemo_judge_url, ray=ray, limit=limit)
+
+
+def _needs_judge(spec: ServerSpec) -> Unsupported:
+    return Unsupported(
+        f"the server {spec.name} asks a model to judge ({', '.join(spec.judges)}): name a model server "
+        "in --rlenv-nemo-judge-url"
+    )
+
+
+def _lacks_judge(error: RewardMissing, spec: ServerSpec) -> bool:
+    """Return whether a server broke since it looked in vain for the address of its judge."""
+    return any(f"Missing key {judge}" in error.message for judge in spec.judges)
 
 
 def _version(text: str) -> tuple[int, ...]:

@@ -7,6 +7,7 @@ import json
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -22,6 +23,8 @@ OPTION = "--rlenv-nemo-python"
 INSTALL = "pip install nemo-gym==0.4.0"
 """How the package is had: the newest version that Python 3.12 and 3.13.0 can install."""
 _LIMIT = 120.0
+_ASKING = threading.Lock()
+"""One asks, and all others of this process have the answer."""
 _EMPTY: dict[str, Any] = {"servers": {}, "agents": {}, "repos": {}, "files": {}, "folders": {}}
 
 
@@ -72,7 +75,8 @@ def index_of(python: str, environment: Path | None) -> Index:
         SpecError: it cannot be made, or a config is beyond reading.
     """
     roots = () if environment is None else (str(environment),)
-    found = _asked(python, roots)
+    with _ASKING:
+        found = _asked(python, roots)
     return Index(
         python=python,
         python_version=str(found["python"]),

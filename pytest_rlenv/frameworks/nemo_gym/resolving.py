@@ -66,12 +66,14 @@ class ServerSpec:
     @property
     def on_nemo_gym(self) -> bool:
         """True if it is built on the package; else it is a program that is given its socket."""
-        return "nemo_gym" in self._code(self.folder / self.entry)
+        code = self._code(self.folder / self.entry)
+        return self.trusted or "nemo_gym" in code or "run_webserver" in code  # it may inherit all of it
 
     @property
     def uses_ray(self) -> bool:
         """True if its code asks for Ray, which takes some 2 GB of memory."""
-        return any(_RAY.search(self._code(file)) for file in self.folder.glob("*.py"))
+        files = (file for file in self.folder.rglob("*.py") if "tests" not in file.parts)
+        return any(_RAY.search(self._code(file)) for file in files)
 
     @property
     def runs_code(self) -> bool:
@@ -168,7 +170,8 @@ def _spec(
     index: Index, instance: str, server: Mapping[str, Any], agent: Mapping[str, Any] | None
 ) -> ServerSpec | None:
     folder = Path(server["root"]) / "resources_servers" / server["server"]
-    if not (folder / APP).is_file():
+    leaves = server["server"] in ("", "..") or "/" in server["server"]  # as a stranger's config may say
+    if leaves or not (folder / APP).is_file():
         return None
     ours = agent or {}
     config = ours.get("server_config", server["config"])  # of several configs the agent's own counts

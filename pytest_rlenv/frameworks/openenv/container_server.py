@@ -16,7 +16,7 @@ class ContainerServer(Server):
 
     def __init__(self, box: ServerBox, image: str) -> None:
         host, port = box.address
-        super().__init__(f"http://{host}:{port}", "docker server", image)
+        super().__init__(f"http://{host}:{port}", "docker", image)
         self._box = box
 
     def ended(self) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, nullcontext
+from dataclasses import replace
 from typing import Any
 
 from pytest_rlenv.environments.finders import Finding, Place
@@ -122,7 +123,9 @@ class OpenEnvFinder:
         """Return the tasks that are written down, and what should be known of them."""
         settings, root = self._settings, place.root / folder
         if settings.openenv_tasks is not None:
-            return listed.read_list(settings.openenv_tasks.expanduser())[0], ()
+            tasks, evaluate = listed.read_list(settings.openenv_tasks.expanduser())
+            more = {} if evaluate is None else {"evaluate": dict(evaluate)}
+            return [replace(task, data={**task.data, **more}) for task in tasks], ()
         for name in listed.LIST_FILES:
             if f"{folder}{name}" in place.files and (tasks := listed.read_list(root / name)[0]):
                 return tasks, ()

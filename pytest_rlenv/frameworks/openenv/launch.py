@@ -60,6 +60,12 @@ def check_launcher(settings: Settings) -> None:
             hint="add --rlenv-trust-code if you trust it, or have it run in containers (launcher docker)",
         )
     given = settings.openenv_python or settings.openenv_command
+    if launcher != PROCESS and given:
+        what = "python" if settings.openenv_python else "command"
+        raise SpecError(
+            f"--rlenv-openenv-{what} means nothing to --rlenv-openenv-launcher {launcher}",
+            hint="add --rlenv-openenv-launcher process --rlenv-trust-code",
+        )
     if launcher == PROCESS and not given and shutil.which("uv") is None:
         raise SpecError(
             "--rlenv-openenv-launcher process: no `uv` is here to install the environment's packages with",

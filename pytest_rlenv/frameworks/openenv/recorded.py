@@ -42,7 +42,7 @@ def recorded_of(agent: ReplayAgent, task: str) -> Plan | None:
 
 
 def _has_moves(folder: Path) -> bool:
-    """Return whether an agent has left its moves, which are replayed as such: that tells where they differ."""
+    """Return whether an agent has left its moves: replayed as such, they tell where they differ."""
     return (folder / "agent" / TRAJECTORY).is_file()
 
 

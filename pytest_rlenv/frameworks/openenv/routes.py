@@ -47,11 +47,13 @@ class Routes:
         """Return why the server is not ready; empty if it is."""
         from requests import RequestException
 
+        address, seconds = f"{self._server.url}/health", min(5.0, self._seconds)
         try:
-            answer = self._session.get(f"{self._server.url}/health", timeout=min(5.0, self._seconds))
+            with self._session.get(address, timeout=seconds, stream=True, allow_redirects=False) as answer:
+                status = answer.status_code
         except RequestException as error:
             return type(error).__name__
-        return "" if answer.status_code == 200 else f"GET /health was answered with {answer.status_code}"
+        return "" if status == 200 else f"GET /health was answered with {status}"
 
     def schema(self) -> Mapping[str, Any]:
         """Return the JSON Schemas of ``action``, ``observation`` and ``state``; empty where it tells none.
@@ -76,7 +78,12 @@ class Routes:
 
         try:
             with self._session.request(
-                method, f"{self._server.url}{path}", json=body, timeout=self._seconds, stream=True
+                method,
+                f"{self._server.url}{path}",
+                json=body,
+                timeout=self._seconds,
+                stream=True,
+                allow_redirects=False,  # a server that is not trusted sends us nowhere else
             ) as answer:
                 content = answer.raw.read(_LARGEST_ANSWER + 1, decode_content=True)
                 status, text = answer.status_code, content.decode(errors="replace")
@@ -84,7 +91,7 @@ class Routes:
             raise self._server.failed(f"did not answer {method} {path}: {type(error).__name__}") from None
         if status in (404, 405, 501):
             raise NoRoute(path)
-        if status >= 400 or len(content) > _LARGEST_ANSWER:
+        if status >= 300 or len(content) > _LARGEST_ANSWER:
             raise EnvironmentFailed(
                 f"{method} {path} was answered with {status}: {shown(text)}", detail=self._server.tail()
             )

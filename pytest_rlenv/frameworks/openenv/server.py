@@ -75,9 +75,7 @@ class Server(ABC):
         Raises:
             Unsupported: it does not run in a container of ours.
         """
-        raise Unsupported(
-            f"a reference that is a script needs the server's container ({self.words} has none)"
-        )
+        raise Unsupported(f"a reference that is a script needs a server in a container, not {self.words}")
 
 
 class UrlServer(Server):

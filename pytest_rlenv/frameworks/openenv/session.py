@@ -36,6 +36,9 @@ LARGEST_FRAME = 100 * 1024 * 1024
 """Bytes of a frame that OpenEnv's own client takes."""
 INSTALL = "pip install 'pytest-rlenv[openenv]'"
 
+OLDEST_CLIENT = 15
+"""The first version of websockets whose client is told which proxy to use."""
+
 RESET = "reset"
 CLOSED = "CLOSED"
 """Said of a server that closed the connection without an answer: a refusal may have been lost with it."""
@@ -62,7 +65,10 @@ def check_installed() -> None:
         SpecError: there is none, with the command that installs it.
     """
     try:
-        import websockets.sync.client  # noqa: F401 - whether it can be imported is what is asked
+        from websockets.version import version
+
+        if int(version.partition(".")[0]) < OLDEST_CLIENT:
+            raise ImportError(version)
     except ImportError:
         raise SpecError(
             "OpenEnv's environments need the package websockets 15 or later", hint=INSTALL

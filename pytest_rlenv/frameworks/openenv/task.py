@@ -97,7 +97,7 @@ def load_task(folder: Path, name: str, data: Mapping[str, Any]) -> OpenEnvTask:
         manifest=manifest,
         reset=chosen,
         plan=plan,
-        evaluate=_evaluate(folder),
+        evaluate=data.get("evaluate") or _evaluate(folder),
         instruction=str(data.get("instruction", "")),
         max_steps=data.get("max_steps"),
         digest=_digest(folder, file, data),

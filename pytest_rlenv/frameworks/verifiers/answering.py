@@ -64,6 +64,10 @@ def play_answer(task: VerifiersTask, player: Player, context: RolloutContext) ->
             f"agent {player.name} answers in words, and the task wants work in a container "
             f"({task.row.container}): use oracle, nop or model"
         )
+    if task.row.tools:
+        raise Unsupported(
+            f"agent {player.name} answers in words, and the task has tools: use oracle, nop or model"
+        )
     episode = AnswerEpisode(task.row.row)
     if not episode.messages:
         raise Unsupported("the task has no prompt to answer: use oracle, nop or model")

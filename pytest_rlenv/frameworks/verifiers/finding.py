@@ -48,9 +48,10 @@ class VerifiersFinder:
         kept = self._kept or Kept()
         try:
             with lease_interpreter(kept, self._settings, self._paths(place), stage=Stage.RESOLVE) as process:
-                return self._list(taskset, place, process)
-        except ChildFailed as failure:
-            raise _cannot_be_loaded(taskset, failure) from None
+                try:
+                    return self._list(taskset, place, process)
+                except ChildFailed as failure:
+                    raise _cannot_be_loaded(taskset, failure, process) from None
         except SpecError:
             raise
         except RlenvError as error:
@@ -139,7 +140,7 @@ def _inside(file: Any, root: Path) -> str | None:
     return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else None
 
 
-def _cannot_be_loaded(taskset: str, failure: ChildFailed) -> SpecError:
+def _cannot_be_loaded(taskset: str, failure: ChildFailed, process: TasksetProcess) -> SpecError:
     hints = {
         "ModuleNotFoundError": f"install its package beside verifiers, or start beside {_module(taskset)}.py",
         "ValidationError": "see --rlenv-taskset-option: its configuration is refused",
@@ -150,6 +151,8 @@ def _cannot_be_loaded(taskset: str, failure: ChildFailed) -> SpecError:
             "a taskset of Verifiers 0.4 is a module whose __all__ names a Taskset; packages with "
             "load_environment() are of versions before 0.3.2, which are not run"
         )
+    if process.unknown_version:
+        hint = f"{process.words} is not known here: this was written for verifiers 0.4"
     return SpecError(f"taskset {taskset} cannot be loaded: {failure}", hint=hint, detail=failure.detail)
 
 

@@ -30,7 +30,8 @@ def find_python(settings: Settings, environ: Mapping[str, str]) -> str:
             source = settings.sources.get("verifiers_python", "--rlenv-verifiers-python")
             raise SpecError(f"{source} = {named!r}: there is no such program")
         return found
-    if find_spec("verifiers") is not None:  # this does not import it
+    found_here = find_spec("verifiers")  # this does not import it
+    if found_here is not None and found_here.origin:  # a mere folder of that name has none
         return sys.executable
     program = shutil.which(PROGRAM, path=environ.get("PATH"))
     if program is not None and (python := _first_line(Path(program))) and shutil.which(python):

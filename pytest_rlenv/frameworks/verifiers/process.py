@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_rlenv.errors import SandboxFailed, Stage, StageTimeout
+from pytest_rlenv.errors import SandboxFailed, Stage, StageTimeout, VerifierTimeout
 from pytest_rlenv.frameworks.kept import Kept
 from pytest_rlenv.frameworks.verifiers.interpreter import absent, find_python, variables
 from pytest_rlenv.frameworks.verifiers.leftovers import new_run_word, remove_containers
@@ -159,7 +159,8 @@ class TasksetProcess:
         except queue.Empty:
             said = self._process.tail()
             self.close()
-            raise StageTimeout(
+            kind = VerifierTimeout if stage is Stage.VERIFY else StageTimeout
+            raise kind(
                 f"the taskset's interpreter did not answer within {number(round(limit, 1))} s: it was killed",
                 hint="something in the taskset never lets go; --rlenv-timeout-multiplier gives it more time",
                 detail=tail(clean(said)),

@@ -56,6 +56,7 @@ class Row:
         row: its data, by which it can be made again.
         whole: True if nothing of the task is missing in its data.
         container: why it needs a container; empty if it does not.
+        tools: True if it has tools for its agent.
     """
 
     listed: Listed
@@ -63,6 +64,7 @@ class Row:
     row: dict[str, Any]
     whole: bool
     container: str
+    tools: bool
 
     @property
     def digest(self) -> str:
@@ -123,7 +125,7 @@ def read_row(data: dict[str, Any]) -> Row:
         raise TaskInvalid(
             f"the list of the taskset's tasks cannot be read: {error}", hint="run it again: it is made anew"
         ) from error
-    return Row(listed, line["index"], line["row"], line["whole"], line["container"])
+    return Row(listed, line["index"], line["row"], line["whole"], line["container"], line["tools"])
 
 
 @lru_cache(maxsize=8)

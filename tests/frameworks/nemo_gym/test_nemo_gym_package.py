@@ -1,7 +1,7 @@
 """NeMo Gym 0.4.0 itself: its own example rows with the oracle, with nop, and with its recorded rollouts.
 
-One run for each server, in the package's own interpreter. The figures are what the rows and the recordings are
-worth: where one is not whole, the line says why.
+One run for each server, in the package's own interpreter. The figures are what the rows and the recordings
+are worth: where one is not whole, the line says why.
 """
 
 from __future__ import annotations
@@ -36,7 +36,46 @@ class Figures(NamedTuple):
     replay: tuple[int, int]
 
 
-SERVERS: dict[str, Figures] = {}
+NONE = (0, 0)
+ALL = Figures((5, 5), (0, 5), (5, 5))
+
+SERVERS: dict[str, Figures] = {
+    "arc_agi": Figures((10, 10), (0, 10), (4, 4)),  # rows of one prompt share its recordings
+    "bunsenbench_chemistry_mcq": ALL,
+    "calendar": ALL,
+    "circle_click": ALL,
+    "circle_count": ALL,
+    "equivalence_rule": ALL,
+    "example_multi_step": Figures(NONE, (0, 5), (5, 5)),
+    "example_multi_turn_gymnasium": Figures(NONE, (0, 5), (5, 5)),
+    "example_session_state_mgmt": ALL,
+    "example_single_tool_call": Figures(NONE, (5, 5), (5, 5)),  # a tutorial: it always gives 1
+    "example_tool_call_multireward": Figures(NONE, (0, 5), (5, 5)),
+    "format_verification": Figures(NONE, (0, 15), (10, 10)),
+    "gpqa_diamond": Figures((5, 5), (0, 5), NONE),  # its recordings are of rows that do not come with it
+    "graphwalks": Figures((5, 5), (0, 5), NONE),  # likewise
+    "hotpotqa_qa": ALL,
+    "imo_gradingbench": ALL,
+    "math_proof_judgement": ALL,
+    "math_with_code": Figures(NONE, (0, 5), (4, 5)),  # one recording has 0 where the server now gives 1
+    "math_with_judge": Figures((5, 5), (0, 5), (4, 5)),  # one was recorded with a judge
+    "mcqa": Figures((10, 10), (0, 10), (10, 10)),
+    "nvarc": Figures(NONE, (0, 5), (5, 5)),
+    "physics_judge": Figures((5, 5), NONE, (5, 5)),  # what does not match only the judge could settle
+    "polymath": ALL,
+    "proof_genselect": ALL,
+    "reasoning_gym": ALL,
+    "single_step_tool_use_with_argument_comparison": Figures((5, 5), (2, 5), (5, 5)),  # any words will do
+    "structeval": Figures(NONE, (0, 10), (10, 10)),
+    "structured_outputs": Figures((13, 15), (0, 15), NONE),  # no table in CSV fits two of the schemas
+    "swe_pivot": ALL,
+    "swerl_llm_judge": Figures(NONE, (0, 5), (5, 5)),
+    "terminal_multi_harness": Figures((5, 5), (1, 5), (5, 5)),  # any words will do
+    "terminus_judge": ALL,
+    "ugphysics_judge": Figures((5, 5), NONE, (5, 5)),
+    "workplace_assistant": Figures((5, 5), (0, 5), NONE),  # its recordings are of other rows
+    "xlam_fc": ALL,
+}
 _TABLE: list[str] = []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.nemo_gym import FakePackage, write_server
+from support.nemo_gym import FakePackage, config, write_server
 
 from pytest_rlenv.errors import SpecError, TaskInvalid
 from pytest_rlenv.frameworks.nemo_gym import index as index_module
@@ -84,6 +85,25 @@ def test_it_is_known_what_a_server_starts(index: Index, tmp_path: Path) -> None:
     assert (letters.uses_ray, letters.runs_code, letters.on_nemo_gym) == (False, False, True)
 
 
+@pytest.mark.parametrize(
+    ("code", "on_nemo_gym"),
+    [
+        ("from nemo_gym.base_resources_server import SimpleResourcesServer", True),
+        ("from letters import Server\nclass Own(Server): ...\nOwn.run_webserver()", True),
+        ("import http.server", False),
+    ],
+)
+def test_it_is_known_how_a_server_of_the_environment_is_started(
+    package: FakePackage, tmp_path: Path, code: str, on_nemo_gym: bool
+) -> None:
+    write_server(tmp_path, "own", code)
+    assert resolve(index_of(package.python, tmp_path), tmp_path).on_nemo_gym is on_nemo_gym
+
+
+def test_a_server_of_the_package_is_one_whatever_it_inherits(index: Index, tmp_path: Path) -> None:
+    assert resolve(index, tmp_path, "heir").on_nemo_gym
+
+
 def test_of_two_configs_of_a_server_the_agents_own_counts(package: FakePackage, tmp_path: Path) -> None:
     root = tmp_path / "site"
     write_server(root, "one")
@@ -102,6 +122,15 @@ def test_an_environments_own_server_is_a_strangers(package: FakePackage, tmp_pat
     assert resolve(index, tmp_path, agent="own_simple_agent").trusted is False
     assert resolve(index, tmp_path).name == "own"  # an environment with one server means it
     assert resolve(index, tmp_path, agent="letters_simple_agent").trusted is True
+
+
+def test_a_strangers_config_does_not_reach_the_packages_servers(package: FakePackage, tmp_path: Path) -> None:
+    inside = os.path.relpath(package.site / "resources_servers" / "letters", tmp_path / "resources_servers")
+    folder = tmp_path / "resources_servers" / "own" / "configs"
+    folder.mkdir(parents=True)
+    (folder / "own.yaml").write_text(json.dumps(config(inside, instance="own", agent="own_agent")))
+    with pytest.raises(TaskInvalid):
+        resolve(index_of(package.python, tmp_path), tmp_path, agent="own_agent")
 
 
 def test_a_server_can_be_a_file_of_the_environment(index: Index, tmp_path: Path) -> None:

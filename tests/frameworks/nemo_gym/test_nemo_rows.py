@@ -17,6 +17,9 @@ from pytest_rlenv.environments.model import TaskRef
 from pytest_rlenv.errors import FetchFailed, SpecError, TaskInvalid
 from pytest_rlenv.frameworks.nemo_gym.finding import NemoGymFinder
 from pytest_rlenv.frameworks.nemo_gym.rows import read_row, scan
+from pytest_rlenv.settings import Settings
+
+SETTINGS = Settings(sources={})
 
 
 def place(root: Path, **more: Any) -> Place:
@@ -25,7 +28,7 @@ def place(root: Path, **more: Any) -> Place:
 
 
 def find(root: Path, *, asked: bool = False, **more: Any) -> Finding:
-    return NemoGymFinder().find(place(root, **more), asked=asked)
+    return NemoGymFinder(SETTINGS).find(place(root, **more), asked=asked)
 
 
 def ids(root: Path, **more: Any) -> list[str]:
@@ -162,7 +165,7 @@ def test_a_file_that_cannot_be_had_stops_the_environment(tmp_path: Path) -> None
 
 def test_rows_and_folders_live_side_by_side(tmp_path: Path) -> None:
     write_rows(tmp_path / "train.jsonl", row(id="a"))
-    tasks, _ = Others((NemoGymFinder(),)).join([TaskRef("fix-csv", "tasks/fix-csv")], place(tmp_path))
+    tasks, _ = Others((NemoGymFinder(SETTINGS),)).join([TaskRef("fix-csv", "tasks/fix-csv")], place(tmp_path))
     assert [(task.id, task.framework) for task in tasks] == [("fix-csv", "harbor"), ("train/a", "nemo-gym")]
 
 

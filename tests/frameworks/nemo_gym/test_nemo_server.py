@@ -17,8 +17,9 @@ from support.nemo_gym import EXAMPLE, FakePackage, row, write_server
 
 from pytest_rlenv.errors import SandboxFailed, Stage, StageTimeout
 from pytest_rlenv.frameworks.nemo_gym.resolving import ServerSpec
-from pytest_rlenv.frameworks.nemo_gym.server import RunningServer, Start, StartedServer
+from pytest_rlenv.frameworks.nemo_gym.server import RunningServer
 from pytest_rlenv.frameworks.nemo_gym.session import Session
+from pytest_rlenv.frameworks.nemo_gym.started_server import Start, StartedServer
 
 COUNTER = EXAMPLE / "resources_servers" / "counter"
 PATIENCE = 20.0
@@ -171,7 +172,7 @@ OWNER = f"""
 import os, sys, time
 from pathlib import Path
 from pytest_rlenv.frameworks.nemo_gym.resolving import ServerSpec
-from pytest_rlenv.frameworks.nemo_gym.server import Start, StartedServer
+from pytest_rlenv.frameworks.nemo_gym.started_server import Start, StartedServer
 folder = Path({str(COUNTER)!r})
 start = Start(sys.executable, ServerSpec("counter", "counter", folder), None)
 server = StartedServer(start, dict(os.environ))

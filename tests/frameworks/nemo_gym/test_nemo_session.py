@@ -247,6 +247,26 @@ def test_an_episode_of_tools_ends_with_the_first_words(gym: FakeGym) -> None:
     assert session.output[0]["call_id"] == session.output[1]["call_id"]
 
 
+@pytest.mark.parametrize("once", [False, True])
+def test_what_is_said_beside_a_call_is_part_of_the_response(gym: FakeGym, once: bool) -> None:
+    gym.answers("/look", {})
+    session = begun(gym)
+    episode = ToolEpisode(session, ROW, None, once=once)
+    episode.remark("Let me look.", reasoning="hm")
+    episode.call("look", {})
+    episode.say("4")
+    kinds = [item["type"] for item in session.output if item["type"] != "function_call_output"]
+    assert kinds == ["reasoning", "message", "function_call", "message"]
+
+
+def test_what_is_said_beside_a_step_goes_with_it(steps: FakeGym) -> None:
+    episode = StepEpisode(begun(steps), ROW, None, 10)
+    episode.remark("Going north.")
+    episode.call("move", {})
+    (_, _, body) = steps.asked[-1]
+    assert [item["type"] for item in body["response"]["output"]] == ["message", "function_call"]
+
+
 def test_calls_are_counted_where_they_come_one_by_one(gym: FakeGym) -> None:
     episode = ToolEpisode(begun(gym), ROW, None, calls=2)
     episode.call("look", {})

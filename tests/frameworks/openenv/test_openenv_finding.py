@@ -53,8 +53,10 @@ def test_a_list_for_us_comes_first(tmp_path: Path) -> None:
     assert (ids(found), resets(found)) == (["one", "2"], [{"seed": 1}, {}])
     assert found.tasks[0].data["max_steps"] == 5
     own = tmp_path.parent / "own.json"
-    own.write_text(json.dumps([{"id": "mine", "reset": {"a": 1}}]))
-    assert ids(find(tmp_path, options={"openenv_tasks": str(own)})) == ["mine"]
+    own.write_text(json.dumps({"tasks": [{"id": "mine", "reset": {"a": 1}}], "evaluate": {"do": "grade"}}))
+    found = find(tmp_path, options={"openenv_tasks": str(own)})
+    assert ids(found) == ["mine"]
+    assert OpenEnvFramework().load(tmp_path, "mine", found.tasks[0].data).task.evaluate == {"do": "grade"}
 
 
 def test_recorded_episodes_are_tasks(tmp_path: Path) -> None:

@@ -101,6 +101,7 @@ def test_the_server_sees_none_of_the_callers_secrets(tmp_path: Path) -> None:
     [
         ({"trust_code": False}, "runs the environment's code outside of a container"),
         ({"openenv_launcher": "url"}, "which is not said"),
+        ({"openenv_launcher": "docker", "openenv_python": "python"}, "-python means nothing to --rlenv"),
         ({"openenv_url": "http://127.0.0.1:1"}, "means nothing to --rlenv-openenv-launcher process"),
     ],
 )
@@ -115,6 +116,24 @@ def test_uv_is_missed_where_no_interpreter_is_named(monkeypatch: pytest.MonkeyPa
     with pytest.raises(SpecError, match="no `uv` is here"):
         check_launcher(settings())
     check_launcher(settings(openenv_python=sys.executable))
+
+
+def test_uvicorn_serves_the_app_of_the_manifest(tmp_path: Path) -> None:
+    serve = ["own.server:app", "--host", "127.0.0.1", "--port", "7"]
+    manifest = Manifest(app="own.server:app")
+    named = Launch(settings(openenv_python="/venv/bin/python"), manifest, tmp_path, tmp_path)
+    assert named._command(7) == ["/venv/bin/python", "-m", "uvicorn", *serve]
+    by_uv = Launch(settings(), manifest, tmp_path, tmp_path)
+    assert by_uv._command(7) == [
+        "uv",
+        "run",
+        "--isolated",
+        "--project",
+        str(tmp_path),
+        "--",
+        "uvicorn",
+        *serve,
+    ]
 
 
 @pytest.mark.parametrize(

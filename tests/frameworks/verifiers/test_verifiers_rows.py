@@ -30,6 +30,7 @@ def listed(folder: Path, rows: list[dict[str, Any]], about: Listed = LISTED) -> 
                     "row": row,
                     "whole": True,
                     "container": "",
+                    "tools": False,
                     **{k: row.get(k) for k in ("id", "name")},
                 }
             )

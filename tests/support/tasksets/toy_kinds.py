@@ -94,7 +94,7 @@ class ToyTaskset(vf.Taskset[ToyTask, ToyConfig]):
                 ToyData(
                     id=self.config.ids[index] if self.config.ids else kind,
                     kind=kind,
-                    prompt="What is the answer?",
+                    prompt=None if kind == "no-prompt" else f"What is the answer, {kind}?",
                     image=self.config.image or None,
                     hidden="hidden" if self.config.hide else "",
                     timeout=LIMITS.get(kind, vf.TaskTimeout()),

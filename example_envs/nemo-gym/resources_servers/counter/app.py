@@ -90,10 +90,12 @@ class Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         cookie = SimpleCookie(self.headers.get("cookie", "")).get(COOKIE)
         session = cookie.value if cookie else uuid.uuid4().hex
-        try:
-            self.answer(200, ROUTES[self.path](session, body), session)
-        except KeyError:
+        route = ROUTES.get(self.path)
+        if route is None:
             self.answer(404, {"detail": "Not Found"})
+            return
+        try:
+            self.answer(200, route(session, body), session)
         except Refused as refused:
             self.answer(refused.status, {"detail": refused.detail}, session)
         except Exception as error:  # NeMo Gym answers with the exception's words, too

@@ -73,10 +73,12 @@ def write_list(request: Request) -> dict[str, Any]:
             return {"unbounded": type(taskset).__name__}
         taskset = taskset.take(limit)
     cls = vf.task_type(request["taskset"])
+    tools = _has_tools(cls, found)
     count = 0
     with Path(request["into"]).open("w", encoding="utf-8") as file:
         for index, task in enumerate(taskset):
-            file.write(json.dumps(_line(task, index, cls, found.config), default=str) + "\n")
+            line = {**_line(task, index, cls, found.config), "tools": tools}
+            file.write(json.dumps(line, default=str) + "\n")
             count += 1
     return {"count": count, **_code(type(found.taskset))}
 
@@ -140,6 +142,14 @@ def container_reason(task: Any) -> str:
     if "*" not in allow or getattr(task.data, "network_block", None):
         return "it has rules for its network"
     return ""
+
+
+def _has_tools(cls: Any, found: _Opened) -> bool:
+    """Return whether an agent is given tools; one that cannot be asked without more says so when it runs."""
+    try:
+        return bool(cls.toolsets(found.config.task) or type(found.taskset).toolsets(found.config))
+    except Exception:
+        return True
 
 
 def _takes_text(annotation: Any) -> bool:

@@ -5,4 +5,6 @@ in a trace. Its docker runtime is none: it says so, as Verifiers does where no e
 ``FAKE_DOCKER`` is set.
 """
 
-__version__ = "0.4.0"
+import os
+
+__version__ = os.environ.get("FAKE_VERSION", "0.4.0")

@@ -67,6 +67,10 @@ class Task:
     def data_type(cls):
         return cls.data_class
 
+    @classmethod
+    def toolsets(cls, config) -> list:
+        return []
+
     @property
     def hash(self) -> str:
         row = self.data.model_dump(mode="json", exclude_none=True)

@@ -34,6 +34,10 @@ class Taskset:
     def __init__(self, config) -> None:
         self.config = config
 
+    @classmethod
+    def toolsets(cls, config) -> list:
+        return []
+
     def load(self) -> Iterable[Task]:
         raise NotImplementedError
 
