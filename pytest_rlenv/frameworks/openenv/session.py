@@ -70,9 +70,8 @@ def check_installed() -> None:
         if int(version.partition(".")[0]) < OLDEST_CLIENT:
             raise ImportError(version)
     except ImportError:
-        raise SpecError(
-            "OpenEnv's environments need the package websockets 15 or later", hint=INSTALL
-        ) from None
+        needed = f"OpenEnv's environments need the package websockets {OLDEST_CLIENT} or later"
+        raise SpecError(needed, hint=INSTALL) from None
 
 
 class Session:
