@@ -2,6 +2,7 @@
 
 ``--rlenv X`` counts as a positional argument does: alone it replaces the implicit ``.`` and ``testpaths``;
 beside paths it adds to them. The ini key ``rlenv_repos`` is to environments what ``testpaths`` is to folders.
+``--rlenv-taskset`` without an environment is one.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pytest
+
+from pytest_rlenv.environments.layouts import TASKSET_PREFIX
 
 PREFIX = "rlenv:"
 
@@ -44,6 +47,8 @@ def take_arguments(config: pytest.Config) -> bool:
     source = config.args_source
     paths, chosen = split_positional(config.args)
     specs: list[str] = list(config.option.rlenv_repos or ())
+    if not specs and not chosen and config.option.rlenv_taskset:
+        specs = [TASKSET_PREFIX + config.option.rlenv_taskset]
     by_command_line = bool(specs or chosen)
     # Like testpaths, the ini key counts only where pytest is called without paths, in the rootdir.
     in_rootdir = config.invocation_params.dir == config.rootpath

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from pytest_rlenv.arguments import PREFIX
-from pytest_rlenv.environments.layouts import manifest_of
 from pytest_rlenv.errors import RlenvError
 from pytest_rlenv.execution import Planned, SelectedTask
 from pytest_rlenv.reports.messages import failure_text, usage_text
@@ -58,10 +57,11 @@ class RolloutItem(pytest.Function):
     def reportinfo(self) -> tuple[os.PathLike[str] | str, int | None, str]:
         """Return where a reader finds the task: its own file, where that is in the tree."""
         task = self.planned.task
-        definition = task.folder / manifest_of(task.ref.framework)
-        inside = task.environment.revision is None and definition.is_relative_to(self.config.rootpath)
-        # there is always a line: pytest needs one to report a skip of a fixture's
-        return (definition if inside else self.config.rootpath, 0, self.nodeid)
+        where = self.config.rootpath
+        if task.ref.manifest is not None and task.environment.revision is None:
+            definition = task.folder / task.ref.manifest
+            where = definition if definition.is_relative_to(where) else where
+        return (where, 0, self.nodeid)  # there is always a line: pytest needs one to report a fixture's skip
 
 
 class TaskNode(pytest.Collector):

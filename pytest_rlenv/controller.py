@@ -92,6 +92,8 @@ class Controller:
             base=run.identity.rootdir if arguments.from_ini else run.identity.base,
             read_metadata=wants_metadata(self.config),
         )
+        if is_distributed(self.config):
+            run.kept.close_idle()  # what has listed tasks runs none here
         if is_dry(self.config):
             return
         run.check_agents()

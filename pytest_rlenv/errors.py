@@ -230,6 +230,33 @@ class RewardContractBroken(RewardInvalid):
     """The reward is a number, but outside the range that the task declares."""
 
 
+class EnvironmentFailed(RlenvError):
+    """The environment's own code failed: it answers with an error where an observation belongs."""
+
+    kind = Kind.TASK
+    default_stage = Stage.AGENT
+    anywhere = True
+
+
+class SelectionIgnored(RlenvError):
+    """The environment plays another task than the one that it was asked for."""
+
+    kind = Kind.TASK
+    default_stage = Stage.AGENT_SETUP
+
+
+class ReferenceInvalid(TaskInvalid):
+    """The recorded actions of a reference do not fit the environment, which does not take them."""
+
+    default_stage = Stage.AGENT
+
+
+class JudgementFailed(RlenvError):
+    """The verifier says itself that what it gives in place of a reward is no measurement."""
+
+    default_stage = Stage.VERIFY
+
+
 class VerifierTimeout(StageTimeout):
     """The verifier ran into its time limit, so nothing that it may have written counts."""
 

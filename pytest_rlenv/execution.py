@@ -18,7 +18,7 @@ from pytest_rlenv.environments.model import Environment, TaskRef
 from pytest_rlenv.errors import Kind, RlenvError, SandboxFailed, Stage, TaskInvalid, Unsupported
 from pytest_rlenv.frameworks.context import RolloutContext
 from pytest_rlenv.frameworks.kept import Kept
-from pytest_rlenv.frameworks.protocol import LoadedTask, get_framework
+from pytest_rlenv.frameworks.protocol import JudgesByAgent, LoadedTask, get_framework
 from pytest_rlenv.resuming.earlier import Earlier, TakenOver
 from pytest_rlenv.rollout import ErrorInfo, Rollout, StageClock
 from pytest_rlenv.rollout_model import close_model, open_model
@@ -243,13 +243,15 @@ def _expected(
     """The most particular rule wins.
 
     The run's expectations file (which goes by task and agent), the ``*.rlenv.toml`` file or the test's mark
-    (by agent), the task's own metadata, the agent's class, the threshold.
+    (by agent), what the task expects of this very agent, its own metadata, the agent's class, the threshold.
     """
     if by_file is not None:
         return with_range(by_file, task.reward_range)
     name = planned.agent_name
+    by_agent = task.expected_of(agent, planned.attempt) if isinstance(task, JudgesByAgent) else None
     rules = (
         (planned.task.expectations.get(name), planned.task.source),
+        by_agent or (None, ""),
         (task.expectations.get(name), "the task's [metadata.rlenv.expect]"),
         (agent.expectation, f"agent {name}"),
     )

@@ -21,7 +21,7 @@ from pytest_rlenv import toml
 from pytest_rlenv.environments.model import Environment
 from pytest_rlenv.errors import SpecError
 from pytest_rlenv.execution import SelectedTask
-from pytest_rlenv.settings import MOST_ATTEMPTS, Agents, Finite, Settings, Words
+from pytest_rlenv.settings import MOST_ATTEMPTS, Agents, Finite, FrameworkName, Settings, Words
 from pytest_rlenv.verdict import Expectation
 
 
@@ -37,6 +37,7 @@ class RlenvFile(BaseModel):
     limit: Annotated[int, Field(ge=1)] | None = None
     attempts: Annotated[int, Field(ge=1, le=MOST_ATTEMPTS)] | None = None
     dataset: str | None = None
+    framework: FrameworkName | None = None
     threshold: Finite | None = None
     reward_key: str | None = None
     expect: dict[str, str] = Field(default_factory=dict)

@@ -190,6 +190,8 @@ class Rollout(BaseModel):
     model: str | None = None
     attempt: int = 1
     sandbox: str = ""
+    runner: str = ""
+    """What ran the task beside or instead of a box, in words, such as ``openenv server (docker)``."""
     image: str | None = None
     """The image's name and id, as ``name@sha256:...``."""
     rewards: dict[str, float] | None = None

@@ -111,7 +111,7 @@ class Run:
             cache_dir=self.cache_dir,
             selection=front.Selection(include=chosen.task, exclude=chosen.exclude_task, limit=chosen.limit),
             dataset=chosen.dataset,
-            others=others(chosen),
+            others=others(chosen, self.sandbox_context, self.kept),
             notify=self.notify,
         )
         if read_metadata:
@@ -197,7 +197,7 @@ class Run:
                 self.fetch_problem = error
                 self._refusals += 1
                 raise FetchFailed(error.message, hint=error.hint, detail=error.detail) from error
-        self._refusals = 0
+            self._refusals = 0
 
     # ---- stopping early
 

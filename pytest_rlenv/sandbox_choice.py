@@ -78,6 +78,8 @@ def _needs(run: Run) -> Iterator[Need]:
         run.fetch_environments()
     for environment in run.environments:
         for ref in environment.tasks:
+            if not get_framework(ref.framework).uses_boxes(run.settings):
+                continue
             task = SelectedTask(environment, ref)
             try:
                 images = get_framework(ref.framework).images(task.folder, task.id, build=run.settings.build)

@@ -67,6 +67,21 @@ def _each(raw: Any) -> Any:
     return (raw,) if isinstance(raw, str) else tuple(raw)
 
 
+def _pairs(texts: tuple[str, ...]) -> tuple[str, ...]:
+    for text in texts:
+        key, equals, _ = text.partition("=")
+        if not equals or not all(key.split(".")):
+            raise ValueError(f"{text!r} is not KEY=VALUE")
+    return texts
+
+
+def _oracles(texts: tuple[str, ...]) -> tuple[str, ...]:
+    for text in texts:
+        if ":" not in text.partition("=")[2]:
+            raise ValueError(f"{text!r} is not SERVER=module:function")
+    return texts
+
+
 def _unique(words: tuple[str, ...]) -> tuple[str, ...]:
     for word in words:
         if words.count(word) > 1:
@@ -83,6 +98,13 @@ def _shard(text: str) -> str:
     return str(Shard.parse(text))
 
 
+def _http_url(text: str) -> str:
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("is not an address such as http://127.0.0.1:8000")
+    return text.rstrip("/")
+
+
 def _size(raw: Any) -> Any:
     return parse_size(raw) if isinstance(raw, str) else raw
 
@@ -93,7 +115,9 @@ Words = Annotated[tuple[str, ...], BeforeValidator(_split)]
 Agents = Annotated[tuple[str, ...], BeforeValidator(_agents), Field(min_length=1), AfterValidator(_unique)]
 Texts = Annotated[tuple[str, ...], BeforeValidator(_texts)]
 Template = Annotated[str | None, BeforeValidator(_template)]
+FrameworkName = Literal["harbor", "terminal-bench", "openenv", "nemo-gym", "verifiers"]
 Patterns = Annotated[tuple[Annotated[str, AfterValidator(check_pattern)], ...], BeforeValidator(_each)]
+Pairs = Annotated[tuple[str, ...], BeforeValidator(_each), AfterValidator(_pairs)]
 Globs = Annotated[tuple[str, ...], BeforeValidator(_lines)]
 
 
@@ -130,7 +154,7 @@ class Settings(BaseModel):
     max_cost: Annotated[Finite, Field(gt=0)] | None = None
     max_errors: Annotated[str, BeforeValidator(check_error_limit)] | None = None
     dataset: str | None = None
-    framework: Literal["harbor", "terminal-bench", "openenv", "nemo-gym", "verifiers"] | None = None
+    framework: FrameworkName | None = None
     threshold: Finite = 1.0
     reward_key: str | None = None
     sandbox: str = "auto"
@@ -151,6 +175,31 @@ class Settings(BaseModel):
     extra_instruction: Texts = ()
     prompt_template: Template = None
     allow_unsafe_compose: bool = False
+    trust_code: bool = False
+    openenv_launcher: Literal["docker", "process", "url"] | None = None
+    openenv_url: Annotated[str, AfterValidator(_http_url)] | None = None
+    openenv_image: str | None = None
+    openenv_python: str | None = None
+    openenv_command: str | None = None
+    openenv_tasks: Path | None = None
+    openenv_task_key: str | None = None
+    openenv_reward: Literal["last", "sum", "max", "final"] = "last"
+    openenv_max_steps: Annotated[int, Field(ge=1)] = 100
+    openenv_step_timeout: Annotated[Finite, BeforeValidator(parse_seconds), Field(gt=0)] = 120.0
+    openenv_env_error: Literal["error", "agent"] = "error"
+    taskset: str | None = None
+    taskset_option: Pairs = ()
+    verifiers_python: str | None = None
+    verifiers_env: Words = ()
+    verifiers_harness: str | None = None
+    verifiers_seat: str | None = None
+    verifiers_gold: str | None = None
+    nemo_python: str | None = None
+    nemo_server: str | None = None
+    nemo_url: Annotated[str, AfterValidator(_http_url)] | None = None
+    nemo_oracle: Annotated[Pairs, AfterValidator(_oracles)] = ()
+    nemo_judge_url: Annotated[str, AfterValidator(_http_url)] | None = None
+    nemo_ray: bool = False
     allow_unscored: bool = False
     baseline: Path | None = None
     fail_on: Annotated[Words, AfterValidator(_fail_on)] = ()
@@ -186,6 +235,21 @@ class Settings(BaseModel):
                 found[name] = limit
         if self.replay is not None:
             found["model_calls"] = "replayed"
+        for name in ("launcher", "image", "task_key", "reward", "max_steps", "env_error"):
+            if (key := f"openenv_{name}") in self.sources:
+                found[key] = getattr(self, key)
+        if self.trust_code:
+            found["trust_code"] = True
+        for name in ("verifiers_harness", "verifiers_seat", "verifiers_gold"):
+            if (chosen := getattr(self, name)) is not None:
+                found[name] = chosen
+        if self.nemo_server is not None:
+            found["nemo_server"] = self.nemo_server
+        for name in ("nemo_url", "nemo_judge_url"):
+            if (url := getattr(self, name)) is not None:
+                found[name] = urlsplit(url).netloc.rpartition("@")[2]
+        if self.nemo_oracle:
+            found["nemo_oracle"] = list(self.nemo_oracle)
         if self.extra_instruction:
             text = "\0".join(self.extra_instruction)
             found["extra_instruction"] = hashlib.sha256(text.encode()).hexdigest()[:16]

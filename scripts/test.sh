@@ -97,13 +97,14 @@ engine_tests() {
     fi
 }
 
-harbor_tests() {
-    headline "tests with Harbor"
-    local status=0
-    bash scripts/setup_harbor.sh || status=$?
+# Runs the tests against a package that another script installs in a Python of its own, which this machine may not have.
+package_tests() {
+    local name=$1 title=$2 status=0
+    headline "tests with $title"
+    bash "scripts/setup_$name.sh" || status=$?
     case $status in
-        0) run_tests harbor -m harbor ;;
-        3) echo "no Python for Harbor here: left out" ;;
+        0) run_tests "$name" -m "$name" ;;
+        3) echo "no Python for $title here: left out" ;;
         *) return "$status" ;;
     esac
 }
@@ -117,9 +118,16 @@ if [[ -z $fast ]]; then
 fi
 lint
 headline "fast tests"
-run_tests fast -m "not docker and not harbor${fast:+ and not browser}" -n auto
+run_tests fast -m "not docker and not harbor and not nemo_gym and not openenv and not verifiers${fast:+ and not browser}" -n auto
 [[ -z $fast ]] || exit 0
 engine_tests
-harbor_tests
+package_tests harbor Harbor
+if [[ -f .matrix/nemo-gym-0.4.0/setup-stamp ]]; then
+    package_tests nemo_gym "NeMo Gym"
+else
+    echo "NeMo Gym is not installed, as it takes 1.5 GB (bash scripts/setup_nemo_gym.sh): its tests are left out"
+fi
+package_tests openenv OpenEnv
+package_tests verifiers Verifiers
 headline "matrix of pytest and Python versions"
 bash scripts/matrix.sh

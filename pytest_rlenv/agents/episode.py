@@ -44,7 +44,10 @@ class Episode(ABC):
     @property
     @abstractmethod
     def messages(self) -> Sequence[Mapping[str, Any]]:
-        """What the conversation begins with, in the form of OpenAI's chat messages (role, content)."""
+        """What the conversation begins with, in the form of OpenAI's chat messages (role, content).
+
+        Where there are some they tell all that is to be known at first, a first observation included.
+        """
 
     @property
     @abstractmethod
@@ -59,6 +62,9 @@ class Episode(ABC):
     @abstractmethod
     def call(self, tool: str, arguments: Mapping[str, Any] | str, *, call_id: str = "") -> str:
         """Call a tool and return what it says, as text.
+
+        Once the episode is over it says so, and changes nothing. All calls of one reply of a model are made,
+        though an earlier one of them has ended it.
 
         Args:
             tool: its name, as the agent wrote it.
@@ -79,9 +85,15 @@ class Episode(ABC):
             AgentTimedOut: the agent's time is up. RlenvError: the environment broke.
         """
 
+    def remark(self, text: str, *, reasoning: str = "") -> None:  # noqa: B027 - most have no use for it
+        """Hear what an agent says or thinks beside the calls that follow; it changes nothing."""
+
     @property
     def action_schema(self) -> Mapping[str, Any] | None:
-        """JSON Schema of an action, for environments that are stepped with :meth:`act`; else ``None``."""
+        """JSON Schema of an action, for environments that are stepped with :meth:`act`; else ``None``.
+
+        Tools do not count then: models are offered one that takes an action.
+        """
         return None
 
     @property
@@ -133,6 +145,11 @@ class Player(Agent):
         """There is no box."""
         return False
 
+    @property
+    def acts_in_boxes(self) -> bool:
+        """True for an agent that has a ``run`` of its own beside ``play``."""
+        return type(self).run is not Player.run
+
     @abstractmethod
     def play(self, episode: Episode, context: EpisodeContext) -> AgentOutcome | None:
         """Play until :attr:`Episode.done`, or until there is nothing more to do.
@@ -148,4 +165,9 @@ class Player(Agent):
         Raises:
             Unsupported: always.
         """
-        raise Unsupported(f"agent {self.name} plays episodes, and this task has a box instead")
+        raise Unsupported(no_boxes(self))
+
+
+def no_boxes(agent: Agent) -> str:
+    """Return why an agent skips a task with a box."""
+    return f"agent {agent.name} plays episodes, and this task has a box instead"

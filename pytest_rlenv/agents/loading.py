@@ -1,4 +1,4 @@
-"""Find an agent's class by its name, by ``NAME:variant`` or by ``module:Class``."""
+"""Find an agent's class by its name, by ``NAME:variant``, by ``module:Class`` or ``module:function``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ from pytest_rlenv.text import text_of
 BUILT_IN = {
     "oracle": "pytest_rlenv.agents.oracle:OracleAgent",
     "nop": "pytest_rlenv.agents.nop:NopAgent",
+    "canary": "pytest_rlenv.agents.canary:CanaryAgent",
+    "check": "pytest_rlenv.agents.check:CheckAgent",
     "bash": "pytest_rlenv.agents.bash.agent:BashAgent",
+    "model": "pytest_rlenv.agents.model_player.agent:ModelPlayer",
     "replay": "pytest_rlenv.agents.replay.agent:ReplayAgent",
     "cmd": "pytest_rlenv.agents.command_line.custom:CommandAgent",
     "harbor": "pytest_rlenv.agents.harbor.agent:HarborAgent",
@@ -70,17 +73,22 @@ def load_agent(agent: str) -> type[Agent]:
 
     Args:
         agent: a name of :data:`BUILT_IN` or of an entry point, each maybe with ``:variant``; or
-            ``module:Class`` for your own subclass of :class:`Agent`.
+            ``module:Class`` for your own subclass of :class:`Agent`, or ``module:function`` for a function
+            that plays episodes.
 
     Raises:
         SpecError: there is no such agent, what was found is not one, or it has no variants.
     """
     name, variant = split_agent(agent)
     found = _load(name)
+    if not isinstance(found, type) and not isinstance(found, Agent) and callable(found):
+        from pytest_rlenv.agents.function_player import player_around
+
+        found = player_around(found, option=f"{_OPTION} {agent}")
     if not (isinstance(found, type) and issubclass(found, Agent)):
         raise SpecError(
             f"{_OPTION} {agent}: {found!r} is not an agent",
-            hint="name a subclass of pytest_rlenv.agents.protocol.Agent",
+            hint="name a subclass of pytest_rlenv.agents.protocol.Agent, or a function that plays episodes",
         )
     if variant and not found.variants:
         raise SpecError(f"{_OPTION} {agent}: agent {name} has no variants", hint=f"say {name} alone")
@@ -130,7 +138,8 @@ def _load(name: str) -> object:
         )
     known = ", ".join(dict.fromkeys([*BUILT_IN, *_installed()]))
     raise SpecError(
-        f"{_OPTION} {name}: no such agent", hint=f"choose {known}, or your own class as module:Class"
+        f"{_OPTION} {name}: no such agent",
+        hint=f"choose {known}, or your own as module:Class or module:function",
     )
 
 

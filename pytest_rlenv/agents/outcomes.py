@@ -31,8 +31,8 @@ def check_prepared(returned: object, agent: str) -> None:
         raise _suspended(returned, agent, "prepare", Stage.AGENT_SETUP)
 
 
-def check_outcome(returned: object, agent: str) -> AgentOutcome | None:
-    """Return what ``run`` returned if it is what it may return.
+def check_outcome(returned: object, agent: str, method: str = "run") -> AgentOutcome | None:
+    """Return what ``run``, or another method, returned if it is what it may return.
 
     Raises:
         AgentFailed: it is something else, or has a field of a wrong type.
@@ -40,9 +40,9 @@ def check_outcome(returned: object, agent: str) -> AgentOutcome | None:
     if returned is None:
         return None
     if _is_suspended(returned):
-        raise _suspended(returned, agent, "run", Stage.AGENT)
+        raise _suspended(returned, agent, method, Stage.AGENT)
     if not isinstance(returned, AgentOutcome):
-        raise _wrong(agent, "run returned", returned, "AgentOutcome or None")
+        raise _wrong(agent, f"{method} returned", returned, "AgentOutcome or None")
     if returned.completed is not None and not isinstance(returned.completed, Completed):
         raise _wrong(agent, "AgentOutcome.completed is", returned.completed, "the Completed of a command")
     code: object = returned.exit_code

@@ -226,6 +226,11 @@ class Agent(ABC):
         """False if it calls its model from this machine, not from the box: the endpoint is here then."""
         return True
 
+    @property
+    def acts_in_boxes(self) -> bool:
+        """False if it only does what needs no box: a task with one is skipped."""
+        return True
+
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
         if "name" not in cls.__dict__:

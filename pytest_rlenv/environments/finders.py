@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from pytest_rlenv.environments import nothing_found
-from pytest_rlenv.environments.layouts import IN_FOLDERS
+from pytest_rlenv.environments.layouts import FRAMEWORKS, IN_FOLDERS
 from pytest_rlenv.environments.model import TaskRef
 
 
@@ -31,6 +31,7 @@ class Place:
         has_folder_tasks: True if it has tasks that are folders.
         repo_id: ``org/repo`` on the Hub, ``None`` for a local folder.
         revision: the commit on the Hub.
+        taskset: the id of a taskset that the user named in the place of files: then there are none.
         bring: makes sure that these files are below ``root``, whole or not at all; raises FetchFailed or
             SpecError where one cannot be had. Costs nothing for a local folder and for what is there.
     """
@@ -44,6 +45,7 @@ class Place:
     has_folder_tasks: bool = False
     repo_id: str | None = None
     revision: str | None = None
+    taskset: str | None = None
     bring: Callable[[Sequence[str]], None] = lambda _: None
 
 
@@ -109,7 +111,8 @@ class Others:
         wanted = [finder.looks_for for finder in self._wanted()]
         if self.framework is None or self.framework in IN_FOLDERS:
             wanted.insert(0, nothing_found.IN_FOLDERS)
-        return ", ".join(wanted)
+        only = f" (for nothing else, by --rlenv-framework {self.framework})" if self.framework else ""
+        return "; ".join(wanted) + only
 
     def join(self, folders: Sequence[TaskRef], place: Place) -> tuple[tuple[TaskRef, ...], Finding]:
         """Return all tasks of an environment that are wanted, and what was found beside folders.
@@ -124,12 +127,21 @@ class Others:
         place = replace(place, has_folder_tasks=bool(folders))
         found = [finder.find(place, asked=self.framework is not None) for finder in self._wanted()]
         kept = [task for task in folders if self.framework in (None, task.framework)]
-        finding = Finding(
-            tuple(task for each in found for task in each.tasks),
-            tuple(line for each in found for line in each.warnings),
-            "; ".join(each.reason for each in found if each.reason),
-        )
-        return _together(kept, finding.tasks), finding
+        tasks = _together(kept, [task for each in found for task in each.tasks])
+        reasons = [each.reason for each in found if each.reason]
+        if not tasks:
+            reasons = [*(reasons or _only_tagged(place.tags)), *self._of_others(folders)]
+        warnings = tuple(line for each in found for line in each.warnings)
+        return tasks, Finding(tasks, warnings, "; ".join(reasons))
+
+    def _of_others(self, folders: Sequence[TaskRef]) -> list[str]:
+        """Return what there is in folders for a user who named another framework.
+
+        Finders are not asked for this: one may have to start a server to know.
+        """
+        counts = Counter(task.framework for task in folders)
+        told = ", ".join(f"{count} task{'s' * (count > 1)} of {name}" for name, count in counts.items())
+        return [f"it has {told}: leave --rlenv-framework out, or name that framework"] if told else []
 
     def _wanted(self) -> list[TaskFinder]:
         return [finder for finder in self.finders if self.framework in (None, finder.framework)]
@@ -139,9 +151,26 @@ FOLDERS_ONLY = Others()
 
 
 def _together(folders: Sequence[TaskRef], others: Sequence[TaskRef]) -> tuple[TaskRef, ...]:
-    """Return tasks of several frameworks in the order of their ids, which are made different."""
+    """Return tasks of several frameworks in the order of their ids, which are made different.
+
+    Those of folders are what they are.
+    """
     uses = Counter(task.id for task in (*folders, *others))
-    apart = (
-        task if uses[task.id] == 1 else replace(task, id=f"{task.framework}/{task.id}") for task in others
-    )
+    taken = {task.id for task in folders} | {id_ for id_, count in uses.items() if count == 1}
+    apart = [task if uses[task.id] == 1 else _renamed(task, taken) for task in others]
     return tuple(sorted((*folders, *apart), key=lambda task: task.id))
+
+
+def _renamed(task: TaskRef, taken: set[str]) -> TaskRef:
+    name = id_ = f"{task.framework}/{task.id}"
+    number = 1
+    while id_ in taken:
+        number += 1
+        id_ = f"{name}#{number}"
+    taken.add(id_)
+    return replace(task, id=id_)
+
+
+def _only_tagged(tags: Sequence[str]) -> list[str]:
+    named = [tag for tag in tags if tag in FRAMEWORKS and tag not in IN_FOLDERS]
+    return [f"it is tagged {', '.join(named)}, and has no files of that shape"] if named else []

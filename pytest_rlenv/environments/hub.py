@@ -16,6 +16,7 @@ from pytest_rlenv.environments.hub_client import README, HubClient, RepoFacts
 from pytest_rlenv.environments.hub_errors import Asked, Refusal, explain, explaining
 from pytest_rlenv.environments.hub_fetch import fetch_files
 from pytest_rlenv.environments.hub_listing import list_for_discovery
+from pytest_rlenv.environments.hub_reference import download_command
 from pytest_rlenv.environments.layouts import manifest_of
 from pytest_rlenv.environments.model import HUB, Environment, TaskRef
 from pytest_rlenv.environments.nothing_found import nothing_found
@@ -161,10 +162,9 @@ def _last_known(
     if refusal:
         raise refusal.error()
     wanted = f"{repo_id}@{spec.revision}" if spec.revision else repo_id
-    revision = f" --revision {spec.revision}" if spec.revision else ""
     raise SpecError(
         f"offline (HF_HUB_OFFLINE), and {wanted} is not cached",
-        hint=f"run once online, or: hf download {repo_id} --repo-type dataset{revision}",
+        hint=f"run once online, or: {download_command(repo_id, spec.revision)}",
     )
 
 
@@ -174,7 +174,7 @@ def _found(pin: _Pin, base: str, cache_dir: Path, hub: HubClient) -> Found:
     if known is not None and (known.tasks or known.others):
         return known
     files = _files(pin, base, hub)
-    tasks = find_tasks(files, root_name=pin.repo_id.partition("/")[2], base=base)
+    tasks = find_tasks(files, root_name=pin.repo_id.rpartition("/")[2], base=base)
     outside = outside_of(tasks, (path for path in files if not base or path.startswith(f"{base}/")))
     telling = _first_file(tasks[0]) if tasks else next(iter(outside), None)
     card = read_card(_readme(pin, telling, hub), pin.repo_id, published=True)

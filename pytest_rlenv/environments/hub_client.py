@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 from pytest_rlenv._version import __version__
 from pytest_rlenv.environments import hub_reference
+from pytest_rlenv.environments.hub_reference import SPACES, kind_of
 from pytest_rlenv.environments.hub_waits import RelayedWaits, pause_before_retry, without_no_match_warning
 
 if TYPE_CHECKING:
@@ -71,17 +72,18 @@ class HubClient:
 
     def facts(self, repo_id: str, revision: str | None) -> RepoFacts:
         """Resolve a revision to its commit: one request."""
-        info = self._patiently(
-            lambda: self._api.dataset_info(
-                repo_id,
-                revision=revision,
-                timeout=_TIMEOUT_SEC,
-                expand=["sha", "gated", "private", "disabled"],
+        kind, name = kind_of(repo_id)
+        wanted: Any = ["sha", "private", "disabled", *(["gated"] if kind == "dataset" else [])]
+        info: Any = self._patiently(
+            lambda: self._api.repo_info(
+                name, repo_type=kind, revision=revision, timeout=_TIMEOUT_SEC, expand=wanted
             )
         )
         if not info.sha:
             raise ValueError("the answer has no commit")
-        return RepoFacts(info.id, info.sha, gated=bool(info.gated), disabled=bool(info.disabled))
+        present = f"{SPACES if kind == 'space' else ''}{info.id}"
+        gated = bool(getattr(info, "gated", False))
+        return RepoFacts(present, info.sha, gated=gated, disabled=bool(info.disabled))
 
     def entries(
         self, repo_id: str, sha: str, folder: str, *, recursive: bool = False
@@ -89,7 +91,7 @@ class HubClient:
         """Yield (path, is a folder) for what a folder holds: one request per 1000."""
         where = f"/{quote(folder, safe='')}" if folder else ""
         url: str | None = (
-            f"{self.endpoint}/api/datasets/{repo_id}/tree/{quote(sha, safe='')}{where}"
+            f"{self._address(repo_id)}/tree/{quote(sha, safe='')}{where}"
             f"?recursive={str(recursive).lower()}&expand=false"
         )
         while url is not None:
@@ -101,7 +103,7 @@ class HubClient:
     def existing(self, repo_id: str, sha: str, paths: list[str]) -> set[str]:
         """Return which of the paths there are: one request per 500."""
         found: set[str] = set()
-        url = f"{self.endpoint}/api/datasets/{repo_id}/paths-info/{quote(sha, safe='')}"
+        url = f"{self._address(repo_id)}/paths-info/{quote(sha, safe='')}"
         for start in range(0, len(paths), _PATHS_PER_REQUEST):
             form = {"paths": paths[start : start + _PATHS_PER_REQUEST], "expand": False}
             response = self._patiently(partial(self._request, "POST", url, data=form))
@@ -115,12 +117,13 @@ class HubClient:
         """
         from huggingface_hub import snapshot_download
 
+        kind, name = kind_of(repo_id)
         with self._relaying(), without_no_match_warning():
             self._patiently(
                 partial(
                     snapshot_download,
-                    repo_id,
-                    repo_type="dataset",
+                    name,
+                    repo_type=kind,
                     revision=sha,
                     allow_patterns=[README],
                     cache_dir=self.cache_dir,
@@ -138,12 +141,13 @@ class HubClient:
         """Return a file of a commit, in the Hugging Face cache: two requests if it is not there."""
         from huggingface_hub import hf_hub_download
 
+        kind, name = kind_of(repo_id)
         with self._relaying():
             return Path(
                 hf_hub_download(
-                    repo_id,
+                    name,
                     path,
-                    repo_type="dataset",
+                    repo_type=kind,
                     revision=sha,
                     cache_dir=self.cache_dir,
                     endpoint=self.endpoint,
@@ -155,11 +159,14 @@ class HubClient:
 
     def branches_and_tags(self, repo_id: str) -> list[str]:
         """Return the names that a revision can have."""
-        refs = self._api.list_repo_refs(repo_id, repo_type="dataset")
+        kind, name = kind_of(repo_id)
+        refs = self._api.list_repo_refs(name, repo_type=kind)
         return [ref.name for ref in (*refs.branches, *refs.tags)]
 
     def other_kind(self, repo_id: str) -> str | None:
-        """Return ``a model`` or ``a Space`` if a repository of this name is one."""
+        """Return ``a model`` or ``a Space`` if a repository of this name, and not of that kind, is one."""
+        if kind_of(repo_id)[0] != "dataset":
+            return None
         for repo_type, words in (("model", "a model"), ("space", "a Space")):
             with suppress(Exception):  # only words for a message: whatever goes wrong, there is none
                 self._api.repo_info(repo_id, repo_type=repo_type, timeout=5)
@@ -170,9 +177,8 @@ class HubClient:
         """Return a file of a commit if the Hugging Face cache has it; no request."""
         from huggingface_hub import try_to_load_from_cache
 
-        found = try_to_load_from_cache(
-            repo_id, path, cache_dir=self.cache_dir, revision=sha, repo_type="dataset"
-        )
+        kind, name = kind_of(repo_id)
+        found = try_to_load_from_cache(name, path, cache_dir=self.cache_dir, revision=sha, repo_type=kind)
         return Path(found) if isinstance(found, str) else None
 
     def cached_tree(self, repo_id: str, sha: str) -> list[str] | None:
@@ -180,8 +186,9 @@ class HubClient:
         from huggingface_hub import get_cached_repo_tree
         from huggingface_hub.errors import CachedRepoTreeNotFoundError
 
+        kind, name = kind_of(repo_id)
         try:
-            tree = get_cached_repo_tree(repo_id, repo_type="dataset", revision=sha, cache_dir=self.cache_dir)
+            tree = get_cached_repo_tree(name, repo_type=kind, revision=sha, cache_dir=self.cache_dir)
         except CachedRepoTreeNotFoundError:
             return None
         return [file.path for file in tree]
@@ -216,7 +223,18 @@ class HubClient:
         return response
 
     def _storage(self, repo_id: str) -> Path:
-        return self.cache_dir / f"datasets--{repo_id.replace('/', '--')}"
+        kind, name = kind_of(repo_id)
+        return self.cache_dir / f"{kind}s--{name.replace('/', '--')}"
+
+    def page(self, repo_id: str) -> str:
+        """Return the address of a repository's page."""
+        kind, name = kind_of(repo_id)
+        return f"{self.endpoint}/{kind}s/{name}"
+
+    def _address(self, repo_id: str) -> str:
+        """Return the address by which programs ask for it."""
+        kind, name = kind_of(repo_id)
+        return f"{self.endpoint}/api/{kind}s/{name}"
 
     def _relaying(self) -> RelayedWaits:
         return RelayedWaits(self._notify)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pytest_rlenv.environments.hub_client import HubClient
 from pytest_rlenv.environments.hub_errors import Asked, Refusal, explain, is_xet
+from pytest_rlenv.environments.hub_reference import download_command
 
 _WORKERS = 32
 """More than the client's own 8: the files are small, and each costs two round trips."""
@@ -115,7 +116,7 @@ def _worth_again(error: Exception) -> bool:
 def _offline(repo_id: str, sha: str) -> Refusal:
     return Refusal(
         "offline (HF_HUB_OFFLINE) and not cached",
-        f"run once online, or: hf download {repo_id} --repo-type dataset --revision {sha}",
+        f"run once online, or: {download_command(repo_id, sha)}",
         passing=True,
         one_file=True,
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_rlenv.disk import HUB_CURE, disk_full, is_full, says_full
+from pytest_rlenv.environments.hub_reference import SPACES, download_command, kind_of
 from pytest_rlenv.environments.hub_waits import is_network, rate_limit_wait
 from pytest_rlenv.errors import FetchFailed, RlenvError, SpecError, Stage
 
@@ -141,7 +142,7 @@ def _answered(error: Exception, hub: HubClient, asked: Asked) -> Refusal:
     """Explain an answer with an error status."""
     from huggingface_hub import errors
 
-    page = f"{hub.endpoint}/datasets/{asked.repo_id}"
+    page = hub.page(asked.repo_id)
     if isinstance(error, errors.GatedRepoError):  # first: it is also a RepositoryNotFoundError
         how = (
             "the account of your token"
@@ -208,9 +209,8 @@ def _rate_limited(error: Exception, hub: HubClient) -> Refusal:
 def _no_repository(hub: HubClient, asked: Asked) -> Refusal:
     other = hub.other_kind(asked.repo_id)
     if other:
-        return Refusal(
-            f"{asked.repo_id} is {other} on the Hub, and tasks are read from datasets", "name a dataset"
-        )
+        how = f"for a Space, write {SPACES}{asked.repo_id}" if other == "a Space" else "name a dataset"
+        return Refusal(f"{asked.repo_id} is {other} on the Hub, and tasks are read from datasets", how)
     who = "for your token" if hub.has_token else "without a token"
     here = f", and there is no folder {asked.text!r} here" if asked.text.startswith(asked.repo_id) else ""
     cure = (
@@ -218,7 +218,8 @@ def _no_repository(hub: HubClient, asked: Asked) -> Refusal:
         if hub.has_token
         else "check its name; if it is private, set HF_TOKEN (or hf auth login)"
     )
-    return Refusal(f"dataset {asked.repo_id} is not found {who}: missing, or private{here}", cure)
+    kind, name = kind_of(asked.repo_id)
+    return Refusal(f"{kind} {name} is not found {who}: missing, or private{here}", cure)
 
 
 def _no_revision(hub: HubClient, asked: Asked) -> Refusal:
@@ -238,16 +239,15 @@ def _no_folder(hub: HubClient, asked: Asked) -> Refusal:
         names = [path + "/" * is_folder for path, is_folder in hub.entries(asked.repo_id, asked.revision, "")]
     return Refusal(
         f"there is no {asked.folder!r} in {where}",
-        f"it has {_some(names)}" if names else f"look at {hub.endpoint}/datasets/{asked.repo_id}",
+        f"it has {_some(names)}" if names else f"look at {hub.page(asked.repo_id)}",
         one_file=True,
     )
 
 
 def _not_cached(asked: Asked) -> Refusal:
-    revision = f" --revision {asked.revision}" if asked.revision else ""
     return Refusal(
         f"offline (HF_HUB_OFFLINE), and {asked.folder or asked.repo_id} is not cached",
-        f"run once online, or: hf download {asked.repo_id} --repo-type dataset{revision}",
+        f"run once online, or: {download_command(asked.repo_id, asked.revision)}",
         passing=True,
         one_file=True,
     )

@@ -61,8 +61,9 @@ def fetch_files(repo_id: str, sha: str, paths: Sequence[str], *, cache_dir: Path
         missing = [path for path in dict.fromkeys(paths) if not (root / path).is_file()]
         with explaining(hub, Asked(repo_id, sha), fetching=True):
             downloads = download_all(hub, repo_id, sha, missing)
-        for refusal in downloads.refused.values():
-            raise refusal.error(fetching=True)
+        for path, refusal in downloads.refused.items():
+            error = refusal.error(fetching=True)
+            raise type(error)(f"{repo_id}: {path} could not be fetched: {error.message}", hint=error.hint)
         for path in missing:
             place_file(downloads.files[path], root, path)
 

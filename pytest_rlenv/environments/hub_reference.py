@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NoReturn
 from urllib.parse import unquote, urlsplit
 
@@ -23,15 +23,25 @@ _PART = re.compile(r"\b[\w\-.]{1,96}\b", re.ASCII)
 # Such refs hold slashes of their own, so they are matched before the slash that starts a folder.
 _SPECIAL_REF = re.compile(r"refs/(?:convert/[\w.-]+|pr/\d+)(?=/|$)", re.ASCII)
 _NOT_IN_A_REF = re.compile(r"[\s~^:?*\[\]\\\x00-\x1f\x7f]|\.\.|@\{|^[/-]|/$|//")
-_REPO_KINDS = {"models": "a model", "spaces": "a Space", "kernels": "a kernel", "buckets": "a bucket"}
+_REPO_KINDS = {"models": "a model", "kernels": "a kernel", "buckets": "a bucket"}
 _OTHER_PAGES = {"api", "blog", "collections", "docs", "join", "learn", "organizations", "papers", "settings"}
 _FILE_VIEWS = ("blob", "resolve", "raw", "blame")
 _CODE_HOSTS = ("github.com", "gitlab.com", "bitbucket.org")
 
 
+SPACES = "spaces/"
+"""In front of the name of a Space, where one stands beside the names of datasets."""
+
+
 @dataclass(frozen=True)
 class HubReference:
-    """A dataset repository, with the revision and folder that were asked for."""
+    """A dataset repository or a Space, with the revision and folder that were asked for.
+
+    Attributes:
+        repo_id: ``org/repo``; of a Space ``spaces/org/repo``.
+        revision: branch, tag or commit.
+        subpath: the folder.
+    """
 
     repo_id: str
     revision: str | None = None
@@ -43,6 +53,19 @@ def endpoint() -> str:
     return (os.environ.get("HF_ENDPOINT") or DEFAULT_ENDPOINT).rstrip("/")
 
 
+def kind_of(repo_id: str) -> tuple[str, str]:
+    """Return the kind of repository, as the Hub's client calls it, and its name there."""
+    if repo_id.startswith(SPACES):
+        return "space", repo_id.removeprefix(SPACES)
+    return "dataset", repo_id
+
+
+def download_command(repo_id: str, revision: str | None = None) -> str:
+    """Return the command that brings a repository into the Hugging Face cache."""
+    kind, name = kind_of(repo_id)
+    return f"hf download {name} --repo-type {kind}{f' --revision {revision}' if revision else ''}"
+
+
 def looks_like_url(text: str) -> bool:
     """Whether a text without a scheme starts with the Hub's host name."""
     host, slash, _ = text.lower().partition("/")
@@ -50,7 +73,7 @@ def looks_like_url(text: str) -> bool:
 
 
 def parse_bare(text: str) -> HubReference:
-    """Read ``org/repo[@revision][/folder]``, also with ``datasets/`` in front.
+    """Read ``org/repo[@revision][/folder]``, also with ``datasets/`` or, for a Space, ``spaces/`` in front.
 
     Raises:
         SpecError: if it is not of this form.
@@ -64,6 +87,8 @@ def parse_bare(text: str) -> HubReference:
         )
     if first == "datasets" and "/" in rest:
         return _location(text, rest)
+    if first == "spaces" and "/" in rest:
+        return _space(text, rest)
     if first in _REPO_KINDS and "/" in rest:
         _refuse_kind(text, _REPO_KINDS[first], rest)
     return _location(text, text)
@@ -72,8 +97,10 @@ def parse_bare(text: str) -> HubReference:
 def parse_uri_or_url(text: str) -> HubReference:
     """Read ``hf://datasets/org/repo[@revision][/folder]``, or the URL of a dataset's page, folder or file.
 
+    Likewise with ``spaces`` in the place of ``datasets``.
+
     Raises:
-        SpecError: if it is neither, or names a model, a Space or a page that holds no files.
+        SpecError: if it is neither, or names a model or a page that holds no files.
     """
     if text.startswith("hf://"):
         return _uri(text, text[len("hf://") :])
@@ -84,6 +111,8 @@ def _uri(text: str, body: str) -> HubReference:
     kind, _, rest = body.partition("/")
     if kind == "datasets":
         return _location(text, rest)
+    if kind == "spaces":
+        return _space(text, rest)
     if kind in _REPO_KINDS:
         _refuse_kind(text, _REPO_KINDS[kind], rest)
     if "/" not in body.strip("/"):
@@ -116,14 +145,15 @@ def _page(text: str, segments: list[str]) -> HubReference:
     kind = segments[0] if segments else ""
     if kind in _REPO_KINDS and len(segments) >= 3:
         _refuse_kind(text, _REPO_KINDS[kind], "/".join(segments[1:3]))
-    if kind != "datasets":
+    if kind not in ("datasets", "spaces"):
         if kind in _OTHER_PAGES or len(segments) < 2:
             _refuse(text, "is not the page of a dataset")
         _refuse_kind(text, "a model", "/".join(segments[:2]))
     if len(segments) < 3:
         _refuse(text, "names no repository: a dataset is org/repo")
     org, name, *rest = segments[1:]
-    named = _location(text, f"{org}/{name.removesuffix('.git')}")
+    where_is = _space if kind == "spaces" else _location
+    named = where_is(text, f"{org}/{name.removesuffix('.git')}")
     if not rest:
         return named
     view, *where = rest
@@ -135,6 +165,11 @@ def _page(text: str, segments: list[str]) -> HubReference:
     if view != "tree":
         folder = folder[:-1]  # these pages show a file; its folder is meant
     return HubReference(named.repo_id, _checked_revision(text, revision), _checked_subpath(text, folder))
+
+
+def _space(text: str, location: str) -> HubReference:
+    found = _location(text, location)
+    return replace(found, repo_id=f"{SPACES}{found.repo_id}")
 
 
 def _split_revision(segments: list[str]) -> tuple[str, list[str]]:

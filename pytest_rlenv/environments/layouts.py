@@ -22,6 +22,9 @@ IN_FOLDERS = (HARBOR, TERMINAL_BENCH)
 """Frameworks whose tasks are folders that are known by the names of their files."""
 FRAMEWORKS = (*IN_FOLDERS, OPENENV, NEMO_GYM, VERIFIERS)
 
+TASKSET_PREFIX = f"{VERIFIERS}:"
+"""What an environment begins with that is no files, but a taskset."""
+
 TELLING = frozenset({MANIFEST, OLDER_MANIFEST, *COMPANIONS})
 """The names that :func:`framework_of` looks for."""
 

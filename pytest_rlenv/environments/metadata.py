@@ -10,7 +10,7 @@ from typing import Any
 from pytest_rlenv import toml, yaml_reader
 from pytest_rlenv.environments.hub_client import HubClient
 from pytest_rlenv.environments.hub_download import download_all
-from pytest_rlenv.environments.layouts import TERMINAL_BENCH, manifest_of
+from pytest_rlenv.environments.layouts import IN_FOLDERS, TERMINAL_BENCH, manifest_of
 from pytest_rlenv.environments.model import HUB, Environment, TaskRef
 
 
@@ -27,7 +27,10 @@ def add_metadata(environment: Environment, hub: Callable[[], HubClient]) -> Envi
         hub: makes the client, if one is needed.
     """
     manifests = _manifests(environment, hub)
-    tasks = tuple(_with_metadata(task, manifests.get(task.path)) for task in environment.tasks)
+    tasks = tuple(
+        _with_metadata(task, manifests.get(task.path)) if task.framework in IN_FOLDERS else task
+        for task in environment.tasks
+    )
     return replace(environment, tasks=tasks)
 
 
@@ -35,7 +38,7 @@ def _manifests(environment: Environment, hub: Callable[[], HubClient]) -> dict[s
     here = {
         task.path: environment.folder(task) / manifest_of(task.framework)
         for task in environment.tasks
-        if task.problem is None
+        if task.problem is None and task.framework in IN_FOLDERS
     }
     if environment.source != HUB:
         return here

@@ -10,8 +10,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pytest_rlenv.environments.layouts import IN_FOLDERS, manifest_of
+
 LOCAL = "local"
 HUB = "hub"
+TASKSET = "taskset"
+"""No files, but the taskset of a package."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,14 @@ class TaskRef:
     attributes: dict[str, Any] = field(default_factory=dict)
     data: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def manifest(self) -> str | None:
+        """The file that describes it, relative to its folder; ``None`` where there is none to point at."""
+        if self.framework in IN_FOLDERS:
+            return manifest_of(self.framework)
+        named = self.data.get("file")
+        return named if isinstance(named, str) else None
+
 
 @dataclass(frozen=True)
 class Environment:
@@ -44,7 +56,7 @@ class Environment:
 
     Attributes:
         name: in node ids and records: ``org/repo``, or a local path relative to pytest's rootdir.
-        source: :data:`LOCAL` or :data:`HUB`.
+        source: :data:`LOCAL`, :data:`HUB` or :data:`TASKSET`.
         root: folder of the files on this machine. For the Hub it is where the files of this commit are put
             when they are fetched.
         repo_id: ``org/repo`` on the Hub.

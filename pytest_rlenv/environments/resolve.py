@@ -8,9 +8,10 @@ from pathlib import Path
 
 from pytest_rlenv.environments.finders import FOLDERS_ONLY, Others
 from pytest_rlenv.environments.local import resolve_local
-from pytest_rlenv.environments.model import HUB, LOCAL, Environment, TaskRef
+from pytest_rlenv.environments.model import HUB, LOCAL, TASKSET, Environment, TaskRef
 from pytest_rlenv.environments.selection import Selection, pick, select
 from pytest_rlenv.environments.spec import Spec, parse_spec
+from pytest_rlenv.environments.taskset import resolve_taskset
 
 __all__ = ["Selection", "fetch", "pick", "read_metadata", "resolve"]
 
@@ -78,6 +79,8 @@ def _resolve(
 ) -> Environment:
     if spec.kind == LOCAL:
         return resolve_local(spec, rootdir=rootdir, dataset=dataset, others=others)
+    if spec.kind == TASKSET:
+        return resolve_taskset(spec, rootdir=rootdir, others=others)
     from pytest_rlenv.environments.hub import resolve_hub
     from pytest_rlenv.environments.hub_client import HubClient
 
@@ -86,12 +89,12 @@ def _resolve(
 
 def _merged(environments: Sequence[Environment]) -> list[Environment]:
     """Join what has the same files: a repository named by two of its folders, a folder named twice."""
-    by_root: dict[Path, Environment] = {}
+    by_place: dict[tuple[Path, str], Environment] = {}
     for environment in environments:
-        root = environment.root.resolve()
-        known = by_root.get(root)
-        by_root[root] = environment if known is None else _joined(known, environment)
-    return list(by_root.values())
+        place = (environment.root.resolve(), environment.name if environment.source == TASKSET else "")
+        known = by_place.get(place)
+        by_place[place] = environment if known is None else _joined(known, environment)
+    return list(by_place.values())
 
 
 def _joined(one: Environment, other: Environment) -> Environment:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
+from pytest_rlenv.environments.layouts import IN_FOLDERS
 from pytest_rlenv.environments.model import Environment, TaskRef
 from pytest_rlenv.errors import SpecError
 
@@ -15,7 +16,10 @@ _EXAMPLES = 5
 
 @dataclass(frozen=True)
 class Selection:
-    """Which tasks to keep. Globs are matched, with case, on a task's id and path and on their last parts.
+    """Which tasks to keep.
+
+    Globs are matched, with case, on a task's id, and its path where it has a folder of its own, and on the
+    last parts of both.
 
     Attributes:
         include: keep a task if any of these matches; empty keeps all.
@@ -89,7 +93,9 @@ def matches_name(name: str, glob: str) -> bool:
 
 
 def _matches(task: TaskRef, glob: str) -> bool:
-    return matches_name(task.id, glob) or matches_name(task.path, glob)
+    if matches_name(task.id, glob):
+        return True
+    return task.framework in IN_FOLDERS and matches_name(task.path, glob)  # others share a folder
 
 
 def _last(text: str) -> str:

@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_rlenv.environments import hub_reference
-from pytest_rlenv.environments.model import HUB, LOCAL
+from pytest_rlenv.environments.layouts import TASKSET_PREFIX
+from pytest_rlenv.environments.model import HUB, LOCAL, TASKSET
 from pytest_rlenv.errors import SpecError
 
 _EXPLICITLY_LOCAL = re.compile(r"\.{1,2}(/|$)|/|~")
+_TASKSET = re.compile(r"(?:[\w.-]+/)?[\w.-]+(?:@[\w.+-]+)?")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -26,11 +28,13 @@ class Spec:
 
     Attributes:
         text: as the user wrote it.
-        kind: :data:`~pytest_rlenv.environments.model.LOCAL` or :data:`~pytest_rlenv.environments.model.HUB`.
+        kind: :data:`~pytest_rlenv.environments.model.LOCAL`, :data:`~pytest_rlenv.environments.model.HUB` or
+            :data:`~pytest_rlenv.environments.model.TASKSET`.
         path: the folder, absolute (local only).
         repo_id: ``org/repo`` (Hub only).
         revision: branch, tag or commit that was asked for, ``None`` for the default branch (Hub only).
         subpath: the folder of the repository to stay in, ``""`` for all of it (Hub only).
+        taskset: the id of a taskset (tasksets only).
     """
 
     text: str
@@ -39,12 +43,14 @@ class Spec:
     repo_id: str | None = None
     revision: str | None = None
     subpath: str = ""
+    taskset: str = ""
 
 
 def parse_spec(text: str, base: Path) -> Spec:
     """Read one spec.
 
     A folder that exists wins over a repository of the same name; ``./x``, ``/x``, ``~/x`` are always local.
+    ``verifiers:ID`` is a taskset of an installed package.
 
     Args:
         text: such as ``./envs``, ``org/repo@v1/tasks``, ``hf://datasets/org/repo`` or a dataset's URL.
@@ -58,6 +64,8 @@ def parse_spec(text: str, base: Path) -> Spec:
         raise SpecError("the environment is empty text", hint="name a folder, or a Hub dataset as org/repo")
     if _CONTROL.search(cleaned):
         raise SpecError(f"{text!r} has control characters in it", hint="check the quoting of --rlenv")
+    if cleaned.startswith(TASKSET_PREFIX):
+        return _taskset(text, cleaned.removeprefix(TASKSET_PREFIX))
     if "://" in cleaned:
         return _hub(text, hub_reference.parse_uri_or_url(cleaned))
     folder, what = _look(base, cleaned)
@@ -79,6 +87,15 @@ def parse_spec(text: str, base: Path) -> Spec:
 
 def _hub(text: str, reference: hub_reference.HubReference) -> Spec:
     return Spec(text, HUB, repo_id=reference.repo_id, revision=reference.revision, subpath=reference.subpath)
+
+
+def _taskset(text: str, taskset: str) -> Spec:
+    if not _TASKSET.fullmatch(taskset):
+        raise SpecError(
+            f"{text!r} does not name a taskset",
+            hint=f"write {TASKSET_PREFIX}ID, such as verifiers:reverse-text",
+        )
+    return Spec(text, TASKSET, taskset=taskset)
 
 
 def _look(base: Path, text: str) -> tuple[Path | None, str]:

@@ -91,6 +91,18 @@ class Kept:
         finally:
             self._give_back(key, thing)
 
+    def close_idle(self) -> None:
+        """End what nobody uses now; it is made anew for who wants it."""
+        with self._changed:
+            things = [thing for kind in self._kinds.values() for thing in kind.idle]
+            for kind in self._kinds.values():
+                kind.up -= len(kind.idle)
+                kind.idle.clear()
+            self._changed.notify_all()
+        for thing in things:
+            with suppress(Exception):
+                thing.close()
+
     def close(self) -> None:
         """End all, also what is in use. Nothing is kept any more."""
         with self._changed:

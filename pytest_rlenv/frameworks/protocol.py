@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from pytest_rlenv.environments.layouts import HARBOR, TERMINAL_BENCH
+from pytest_rlenv.agents.protocol import Agent
+from pytest_rlenv.environments.layouts import HARBOR, NEMO_GYM, OPENENV, TERMINAL_BENCH, VERIFIERS
 from pytest_rlenv.frameworks.context import RolloutContext
 from pytest_rlenv.sandboxes.model import ImageSpec
 
@@ -55,6 +57,19 @@ class LoadedTask(Protocol):
         ...
 
 
+@runtime_checkable
+class JudgesByAgent(Protocol):
+    """A task whose expectation of an agent goes by more than the agent's name."""
+
+    def expected_of(self, agent: Agent, attempt: int) -> tuple[str, str] | None:
+        """Return what the reward must be, such as ``== 0.5``, and who says so; ``None`` for the usual.
+
+        Raises:
+            RlenvError: what would tell cannot be read.
+        """
+        ...
+
+
 class Framework(Protocol):
     """A layout of tasks."""
 
@@ -87,14 +102,20 @@ class Framework(Protocol):
         ...
 
 
+WHERE = {
+    HARBOR: "pytest_rlenv.frameworks.harbor.framework:HarborFramework",
+    NEMO_GYM: "pytest_rlenv.frameworks.nemo_gym.framework:NemoGymFramework",
+    OPENENV: "pytest_rlenv.frameworks.openenv.framework:OpenEnvFramework",
+    TERMINAL_BENCH: "pytest_rlenv.frameworks.terminal_bench.framework:TerminalBenchFramework",
+    VERIFIERS: "pytest_rlenv.frameworks.verifiers.framework:VerifiersFramework",
+}
+"""Where the class of each framework is."""
+
+
 def get_framework(name: str) -> Framework:
     """Return a framework by the name that :class:`pytest_rlenv.environments.model.TaskRef` carries."""
-    if name == HARBOR:
-        from pytest_rlenv.frameworks.harbor.framework import HarborFramework
-
-        return HarborFramework()
-    if name == TERMINAL_BENCH:
-        from pytest_rlenv.frameworks.terminal_bench.framework import TerminalBenchFramework
-
-        return TerminalBenchFramework()
-    raise ValueError(f"unknown framework {name!r}")
+    if name not in WHERE:
+        raise ValueError(f"unknown framework {name!r}")
+    module, _, cls = WHERE[name].partition(":")
+    framework: Framework = getattr(importlib.import_module(module), cls)()
+    return framework

@@ -49,6 +49,7 @@ _EXTRA = (
     "usage",
     "checks",
     "image",
+    "runner",
 )
 _EXTRA_TOO = ("quarantine", "notes", "logs", "trajectories")
 _TAIL = "\n]}}\n"
@@ -135,7 +136,7 @@ def ctrf_test(record: Mapping[str, Any], run_dir: Path) -> dict[str, Any]:
         "flaky": bool(tries) and status == "passed",
         "type": "rollout",
         "labels": {key: record[key] for key in _LABELS if record.get(key)},
-        "extra": {key: record[key] for key in _EXTRA if record.get(key) not in (None, [], {})},
+        "extra": {key: record[key] for key in _EXTRA if record.get(key) not in (None, [], {}, "")},
     }
     if started := _time(record.get("started_at")):
         test |= {"start": _milliseconds(started), "stop": _milliseconds(started + timedelta(seconds=seconds))}

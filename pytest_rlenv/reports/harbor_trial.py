@@ -18,7 +18,7 @@ from pytest_rlenv.reports.junit_case import full_text, one_line
 Record = Mapping[str, Any]
 
 _NAMESPACE = uuid.UUID("4f0d62f7-5d3a-4d0e-9d43-3f7f6a1c2b5e")
-_HUB = "https://huggingface.co/datasets/"
+_HUB = "https://huggingface.co/"
 _NOTES = {"agent-timeout": "AgentTimeoutError", "agent-exit": "NonZeroAgentExitCodeError"}
 """Notes that are exceptions to Harbor, ones with which a reward is valid."""
 _PHASES = {
@@ -115,9 +115,13 @@ def trial_outcome(record: Record) -> dict[str, Any]:
 def _task(record: Record) -> dict[str, Any]:
     name, revision = str(record["environment"]), record.get("revision")
     if revision:
-        git = {"git_url": _HUB + name, "git_commit_id": revision, "path": record["task"]}
+        git = {"git_url": _address(name), "git_commit_id": revision, "path": record["task"]}
         return {**git, "source": name}
     return {"path": f"{name}/{record['task']}", "source": name}
+
+
+def _address(name: str) -> str:
+    return f"{_HUB}{name}" if name.startswith("spaces/") else f"{_HUB}datasets/{name}"
 
 
 def _model(model: str | None) -> dict[str, Any] | None:

@@ -23,6 +23,7 @@ _PLAIN = {
     "rlenv.model": "model",
     "rlenv.attempt": "attempt",
     "rlenv.sandbox": "sandbox",
+    "rlenv.runner": "runner",
     "rlenv.image": "image",
     "rlenv.verifier": "verifier_level",
     "rlenv.verifier_image": "verifier_image",

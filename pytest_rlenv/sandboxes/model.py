@@ -46,6 +46,8 @@ class Capabilities:
     """Images may be prepared by a thread of their own while boxes run."""
     services: bool = False
     """Whether a Compose file's services can be run beside a box."""
+    servers: bool = False
+    """Whether an image's own command can be run as a server that this machine reaches."""
     users: bool = False
     gpus: int = 0
     cpus: float | None = None
@@ -192,6 +194,33 @@ class BoxSpec:
     lifetime: float = 24 * 3600.0
     labels: Mapping[str, str] = field(default_factory=dict)
     take_listener: TakeListener | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class ServerSpec:
+    """How to start a server from its image.
+
+    Attributes:
+        port: where it listens in its container; ``None`` is the only one that the image exposes.
+        default_port: where it listens if neither says.
+        command: in place of the image's own CMD; empty keeps that.
+        env: variables of its own.
+        cpus: cores; ``None`` is no limit.
+        memory_mb: MiB; ``None`` is no limit.
+        lifetime: seconds after which a forgotten one may be removed by anyone.
+        labels: words to find it by.
+        log: the file that gets what it printed when it is closed.
+    """
+
+    port: int | None = None
+    default_port: int = 8000
+    command: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    cpus: float | None = None
+    memory_mb: int | None = None
+    lifetime: float = 24 * 3600.0
+    labels: Mapping[str, str] = field(default_factory=dict)
+    log: Path | None = None
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from pytest_rlenv.sandboxes.model import (
     ImageLayer,
     ImageRef,
     ImageSpec,
+    ServerSpec,
     Stat,
 )
 
@@ -211,5 +212,58 @@ class SandboxWithLayers(Sandbox, Protocol):
             BuildFailed: the script failed. StageTimeout (stage build), DiskFull, EngineUnavailable.
             SandboxFailed: the image's name stands for another one by now.
             Unsupported: the image has services beside it, which come with images of their own.
+        """
+        ...
+
+
+@runtime_checkable
+class ServerBox(Protocol):
+    """A container that is a server."""
+
+    @property
+    def id(self) -> str:
+        """How the engine knows it."""
+        ...
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port by which this machine, and no other, reaches it."""
+        ...
+
+    def ended(self) -> str | None:
+        """Return how it ended, such as ``exit code 1``; ``None`` while it runs."""
+        ...
+
+    def tail(self) -> str:
+        """Return the last lines that it printed."""
+        ...
+
+    def put(self, entries: Sequence[Entry], dest: str = "/") -> None:
+        """Write files below ``dest`` as root; raises as :meth:`Box.put` does."""
+        ...
+
+    def run(self, argv: Sequence[str], *, timeout: float, env: Mapping[str, str] | None = None) -> Completed:
+        """Run a command as root beside the server; one that times out is left to run.
+
+        Raises:
+            SandboxFailed: it cannot be started, or the container died.
+        """
+        ...
+
+    def close(self) -> None:
+        """Remove it; never raises, and may be called twice."""
+        ...
+
+
+@runtime_checkable
+class SandboxWithServers(Sandbox, Protocol):
+    """A sandbox whose capabilities say that it has :attr:`~.Capabilities.servers`."""
+
+    def serve(self, image: ImageRef, spec: ServerSpec) -> ServerBox:
+        """Start a server from an image; it may not be ready yet, and need not stay up.
+
+        Raises:
+            Unsupported: the engine lacks what the spec asks for. BoxUnfit: the image has nothing to start.
+            SandboxFailed, DiskFull, EngineUnavailable.
         """
         ...

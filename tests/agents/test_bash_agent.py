@@ -17,7 +17,7 @@ from support.scripted_model import Failure, Reply, ScriptedModel, ToolCall, cont
 from pytest_rlenv.agents.bash.agent import BashAgent
 from pytest_rlenv.agents.bash.handing_over import MCP_FILE
 from pytest_rlenv.agents.bash.limits import Limits, Patience
-from pytest_rlenv.agents.bash.prompt import CUT_OFF, NOTHING_SAID
+from pytest_rlenv.agents.conversing.session import CUT_OFF, NOTHING_SAID
 from pytest_rlenv.agents.model_endpoint import ModelEndpoint
 from pytest_rlenv.agents.protocol import (
     AgentContext,

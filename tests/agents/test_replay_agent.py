@@ -11,7 +11,7 @@ from support.host_box import context_of, host_box
 from support.scripted_model import ScriptedModel, use
 
 from pytest_rlenv.agents.bash.agent import BashAgent
-from pytest_rlenv.agents.bash.shell import Shown
+from pytest_rlenv.agents.conversing.session import Shown
 from pytest_rlenv.agents.model_endpoint import ModelEndpoint
 from pytest_rlenv.agents.protocol import AgentContext, AgentOutcome
 from pytest_rlenv.agents.replay.agent import ReplayAgent

@@ -62,7 +62,7 @@ ANONYMOUS: list[tuple[str, Break, str, str, str]] = [
         lambda hub: hub.add_other("space", "org/s"),
         "org/s",
         "org/s is a Space on the Hub",
-        "name a dataset",
+        "for a Space, write spaces/org/s",
     ),
     (
         "gated",

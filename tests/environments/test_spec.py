@@ -69,6 +69,22 @@ def test_names_of_datasets(text: str, revision: str | None, subpath: str, tmp_pa
 
 
 @pytest.mark.parametrize(
+    ("text", "revision", "subpath"),
+    [
+        ("spaces/org/app", None, ""),
+        ("spaces/org/app@v1/envs", "v1", "envs"),
+        ("hf://spaces/org/app", None, ""),
+        ("https://huggingface.co/spaces/org/app", None, ""),
+        ("https://huggingface.co/spaces/org/app/tree/main/envs", "main", "envs"),
+    ],
+)
+def test_names_of_spaces(text: str, revision: str | None, subpath: str, tmp_path: Path) -> None:
+    assert parse_spec(text, tmp_path) == Spec(
+        text, HUB, repo_id="spaces/org/app", revision=revision, subpath=subpath
+    )
+
+
+@pytest.mark.parametrize(
     ("endpoint", "text"),
     [
         ("https://hub.corp.example", "https://hub.corp.example/datasets/org/repo/tree/v1"),
@@ -93,13 +109,11 @@ def test_addresses_on_an_own_hub(
         ("org/re\npo", "control characters", "quoting"),
         ("hf://org/repo", "is a model on the Hub", "hf://datasets/org/repo"),
         ("hf://models/org/repo", "is a model on the Hub", "hf://datasets/org/repo"),
-        ("hf://spaces/org/app", "is a Space on the Hub", "hf://datasets/org/app"),
         ("hf://buckets/org/b", "is a bucket on the Hub", "hf://datasets/org/b"),
         ("hf://", "names no repository", "write org/repo"),
-        ("spaces/org/app", "is a Space on the Hub", "hf://datasets/org/app"),
         ("https://huggingface.co/org/repo", "is a model on the Hub", "hf://datasets/org/repo"),
         ("https://huggingface.co/org/repo/tree/main", "is a model on the Hub", "hf://datasets/org/repo"),
-        ("https://huggingface.co/spaces/org/app", "is a Space on the Hub", "hf://datasets/org/app"),
+        ("https://huggingface.co/spaces", "names no repository", "org/repo"),
         ("https://huggingface.co/blog/rl-environments", "not the page of a dataset", "org/repo"),
         ("https://huggingface.co/datasets", "names no repository", "org/repo"),
         ("https://huggingface.co/", "not the page of a dataset", "org/repo"),

@@ -24,7 +24,7 @@ TESTS = Path(__file__).parents[1]
 
 @pytest.fixture
 def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Project:
-    monkeypatch.setenv("PYTHONPATH", f"{TESTS}:{pytester.path}")
+    monkeypatch.setenv("PYTHONPATH", f"{TESTS}:{TESTS.parent}:{pytester.path}")
     monkeypatch.setenv("RLENV_CACHE", str(pytester.path / "cache"))
     monkeypatch.setenv("SCRIPTED_DIR", str(pytester.path / "scripted"))
     for name in ("PYTEST_ADDOPTS", "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE"):

@@ -378,13 +378,16 @@ class _Handler(BaseHTTPRequestHandler):
             self._lfs(match[1])
             return
         self._check_token()
-        if match := re.fullmatch(r"/api/(model|space)s/([^/]+/[^/]+)", url.path):
+        match = re.fullmatch(r"/api/(model|space)s/([^/]+/[^/]+)", url.path)
+        if match and not (match[1] == "space" and self.server.hub.repo(f"spaces/{match[2]}")):
             found = self.server.hub.other(match[1], match[2])
             if found is None:
                 raise _Refused(self._not_found(), "RepoNotFound")
             self._json(found)
             return
-        match = re.fullmatch(r"/(api/)?datasets/([^/]+/[^/]+)(?:/(.*))?", url.path)
+        match = re.fullmatch(
+            r"/(api/)?(?:datasets/|(?=spaces/))((?:spaces/)?[^/]+/[^/]+)(?:/(.*))?", url.path
+        )
         if not match:
             raise _Refused(404)
         repo = self._repo(match[2])
@@ -442,8 +445,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _info(self, repo: Repo, sha: str, query: Mapping[str, list[str]]) -> None:
         facts = {
             "_id": _sha1(repo.id)[:24],
-            "id": repo.id,
-            "author": repo.id.partition("/")[0],
+            "id": repo.id.removeprefix("spaces/"),
+            "author": repo.id.removeprefix("spaces/").partition("/")[0],
             "sha": sha,
             "private": repo.private,
             "gated": repo.gated,

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import uuid
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pytest_rlenv._version import __version__
-from pytest_rlenv.agents.bash.client import ChatClient
 from pytest_rlenv.agents.bash.earlier import messages_of
 from pytest_rlenv.agents.bash.limits import Limits, Patience
 from pytest_rlenv.agents.bash.prompt import first_message, system_prompt
-from pytest_rlenv.agents.bash.session import TOOLS, Session, copied
-from pytest_rlenv.agents.bash.shell import Shell, find_shell
+from pytest_rlenv.agents.bash.shell import LEFT_OUT, TOOL, Shell, find_shell
+from pytest_rlenv.agents.conversing.client import ChatClient
+from pytest_rlenv.agents.conversing.conversation import Conversation
+from pytest_rlenv.agents.conversing.session import Session
 from pytest_rlenv.agents.model_endpoint import ModelEndpoint
 from pytest_rlenv.agents.protocol import Agent, AgentContext, AgentOutcome
 from pytest_rlenv.errors import AgentFailed, Stage, TaskInvalid
@@ -20,6 +22,7 @@ from pytest_rlenv.trajectory.reading import TrajectoryInvalid, read_trajectory
 from pytest_rlenv.trajectory.writing import GrowingTrajectory
 
 TRAJECTORY = "trajectory.json"
+TOOLS = [TOOL]
 
 
 class BashAgent(Agent):
@@ -85,10 +88,10 @@ class BashAgent(Agent):
     def _begin(self, context: AgentContext, file: GrowingTrajectory) -> Session:
         """Return the session to go on with, with what there is to do said in it."""
         if context.resume and self._session is not None:
-            session = Session(self.limits, self._session.conversation)
+            session = Session(self.limits, TOOLS, self._session.conversation)
             self._copy(self._steps, file)
         else:
-            session = Session(self.limits)
+            session = Session(self.limits, TOOLS, Conversation(len(json.dumps(TOOLS)), LEFT_OUT))
             session.tell(file, "system", system_prompt(self.limits))
             if context.trajectory is not None:
                 earlier = self._read(context)
@@ -102,7 +105,7 @@ class BashAgent(Agent):
     @staticmethod
     def _copy(steps: list[Step], file: GrowingTrajectory) -> None:
         for step in steps:
-            file.add(**copied(step))
+            file.add(**_copied(step))
 
     @staticmethod
     def _read(context: AgentContext) -> list[Step]:
@@ -113,3 +116,9 @@ class BashAgent(Agent):
             raise TaskInvalid(
                 f"{context.trajectory.name} is no ATIF document: {invalid}", stage=Stage.AGENT
             ) from None
+
+
+def _copied(step: Step) -> dict[str, Any]:
+    """Return a step of another trajectory as the fields of one here; what it cost was paid there."""
+    fields = dict(step) | {"is_copied_context": True}
+    return {name: value for name, value in fields.items() if name != "step_id"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 
-from pytest_rlenv.agents.bash.replies import Json
+from pytest_rlenv.agents.conversing.replies import Json
 from pytest_rlenv.trajectory.model import Step, text_of_content
 
 NO_RESULT = "[nothing came back]"

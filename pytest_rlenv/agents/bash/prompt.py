@@ -6,9 +6,6 @@ from pytest_rlenv.agents.bash.handing_over import MCP_FILE, leave_servers, skill
 from pytest_rlenv.agents.bash.limits import Limits
 from pytest_rlenv.agents.protocol import AgentContext
 
-CUT_OFF = "Your last reply was cut off because it was too long. Go on, with shorter replies."
-NOTHING_SAID = "Your last reply was empty. Go on with the task, or say that it is done and call no tool."
-
 _SYSTEM = """\
 You carry out a task in a Linux environment, alone: nobody reads along, and nobody answers questions.
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 from pytest_rlenv.agents.bash.limits import Limits
-from pytest_rlenv.agents.bash.replies import Call, Json
+from pytest_rlenv.agents.conversing.replies import Call, Json, Reply
+from pytest_rlenv.agents.conversing.session import NOT_RUN, Shown
+from pytest_rlenv.agents.ending import AgentTimedOut
 from pytest_rlenv.agents.protocol import AgentBox
 from pytest_rlenv.sandboxes.model import Completed
 from pytest_rlenv.text import decode
@@ -27,6 +29,9 @@ TOOL: Json = {
         },
     },
 }
+
+LEFT_OUT = "[this output was left out to save room; run the command again if you need it]"
+"""What stands in the place of an output that no longer fits."""
 
 QUIET = {
     "DEBIAN_FRONTEND": "noninteractive",
@@ -50,18 +55,6 @@ exec "$1" -c "$3"
 """
 
 
-class Shown(NamedTuple):
-    """What came of a call.
-
-    Attributes:
-        text: what the model is shown.
-        facts: exit code, seconds and the like; empty if nothing was run.
-    """
-
-    text: str
-    facts: dict[str, Any]
-
-
 class Shell:
     """Runs the model's commands in a box.
 
@@ -75,6 +68,21 @@ class Shell:
         self._box = box
         self._limits = limits
         self._program = program
+
+    @property
+    def done(self) -> bool:
+        """Never: the model says when it is."""
+        return False
+
+    def beside(self, reply: Reply) -> None:
+        """Hear nothing: a shell has no ears."""
+
+    def answer(self, reply: Reply) -> None:
+        """Say nothing to a reply without a command: it ends the session."""
+
+    def late(self, error: AgentTimedOut) -> Shown:
+        """Return what a command that was cut short has printed."""
+        return shown(error.completed) if error.completed else NOT_RUN
 
     def call(self, call: Call) -> Shown:
         """Do what a call asks for; what cannot be done is said to the model.

@@ -1,1 +1,1 @@
-"""The agent ``replay``: the commands of a stored trajectory, once more."""
+"""The agent ``replay``: the commands, or the moves, of a stored trajectory, once more."""

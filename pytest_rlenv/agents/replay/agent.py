@@ -1,4 +1,4 @@
-"""``replay``: runs the commands of a stored trajectory, and tells where they now end differently."""
+"""``replay``: does what a stored trajectory did, and tells where that now ends differently."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ from pytest_rlenv._version import __version__
 from pytest_rlenv.agents.bash.handing_over import leave_servers
 from pytest_rlenv.agents.bash.limits import Limits
 from pytest_rlenv.agents.bash.shell import Shell, find_shell
-from pytest_rlenv.agents.protocol import Agent, AgentContext, AgentOutcome
+from pytest_rlenv.agents.episode import Episode, EpisodeContext, Player
+from pytest_rlenv.agents.episode_log import EpisodeLog
+from pytest_rlenv.agents.protocol import AgentContext, AgentOutcome
 from pytest_rlenv.agents.replay.commands import Recorded, Script, script_of
 from pytest_rlenv.agents.replay.comparing import DIFFERS, Comparison, compare, notes_of
+from pytest_rlenv.agents.replay.episode import REPORT, replay_episode
 from pytest_rlenv.agents.replay.finding import TRAJECTORY, check_source, find_trajectory
 from pytest_rlenv.errors import AgentFailed, SpecError
-from pytest_rlenv.trajectory.model import AgentInfo, Observation, Result
+from pytest_rlenv.trajectory.model import AgentInfo, Observation, Result, Trajectory
 from pytest_rlenv.trajectory.reading import TrajectoryInvalid, read_trajectory
 from pytest_rlenv.trajectory.writing import GrowingTrajectory
 
-REPORT = "replay.json"
 
-
-class ReplayAgent(Agent):
-    """Run what another agent ran, in order, whatever comes of it.
+class ReplayAgent(Player):
+    """Run what another agent ran, in order, whatever comes of it: commands in a box, moves in an episode.
 
     ``replay:PATH`` names a ``trajectory.json``, the folder of a rollout, or the folder of a run, in which
     each task finds its own.
@@ -31,6 +32,7 @@ class ReplayAgent(Agent):
 
     name = "replay"
     version = __version__
+    uses_task_tools = True
     variants = "the path of a trajectory.json, of a rollout's folder, or of a run's"
     limits = Limits()
 
@@ -42,7 +44,7 @@ class ReplayAgent(Agent):
         """See that there is something to replay."""
         if not self.variant:
             raise SpecError("agent replay: it is not said what to replay", hint="write replay:PATH")
-        check_source(self._source)
+        check_source(self.source)
 
     def prepare(self, context: AgentContext) -> None:
         """See that there is a trajectory for this task, and which shell there is."""
@@ -52,10 +54,7 @@ class ReplayAgent(Agent):
     def run(self, context: AgentContext) -> AgentOutcome:
         """Run the commands."""
         source = self._find(context)
-        try:
-            trajectory = read_trajectory(source)
-        except TrajectoryInvalid as invalid:
-            raise AgentFailed(f"agent replay: {source} is no ATIF document: {invalid}") from None
+        trajectory = _read(source)
         script = script_of(trajectory)
         if not script.commands:
             raise AgentFailed(f"agent replay: {source} has no commands: {_left_out(script) or 'no calls'}")
@@ -72,12 +71,20 @@ class ReplayAgent(Agent):
             (context.logs / REPORT).write_text(json.dumps(rows, indent=1) + "\n")
         return self._outcome(done, script)
 
+    def play(self, episode: Episode, context: EpisodeContext) -> AgentOutcome:
+        """Make the moves of a stored episode."""
+        source = find_trajectory(self.source, context.task, "")
+        extra = {"replayed": str(source)}
+        log = EpisodeLog(context, self.name, self.version, context.instruction, extra=extra)
+        return replay_episode(_read(source), str(source), episode, context, log)
+
     @property
-    def _source(self) -> Path:
+    def source(self) -> Path:
+        """What is replayed, as the user named it."""
         return Path(self.variant).expanduser()
 
     def _find(self, context: AgentContext) -> Path:
-        return find_trajectory(self._source, context.task, context.step)
+        return find_trajectory(self.source, context.task, context.step)
 
     def _new_trajectory(self, context: AgentContext, source: Path) -> GrowingTrajectory:
         agent = AgentInfo(name=self.name, version=str(self.version), extra={"replayed": str(source)})
@@ -116,6 +123,13 @@ class ReplayAgent(Agent):
             "outputs_differing": sum(each.output == DIFFERS for each in done),
         }
         return AgentOutcome(usage=usage, notes=notes)
+
+
+def _read(source: Path) -> Trajectory:
+    try:
+        return read_trajectory(source)
+    except TrajectoryInvalid as invalid:
+        raise AgentFailed(f"agent replay: {source} is no ATIF document: {invalid}") from None
 
 
 def _left_out(script: Script) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_rlenv.agents.bash.shell import Shown
+from pytest_rlenv.agents.conversing.session import Shown
 from pytest_rlenv.agents.replay.commands import Recorded
 
 SAME, DIFFERS, UNKNOWN = "same", "differs", "unknown"

@@ -23,7 +23,8 @@ def check_source(path: Path) -> None:
         raise SpecError(
             f"agent replay: {path} does not exist", hint="name a trajectory.json, or the folder of a run"
         )
-    if path.is_dir() and not any((path / name).exists() for name in (RESULTS, TRAJECTORY, "agent", "steps")):
+    known = any((path / name).exists() for name in (RESULTS, TRAJECTORY, "agent", "steps"))
+    if path.is_dir() and not known and not any(path.glob("*rollouts*.jsonl")):
         raise SpecError(
             f"agent replay: no {RESULTS}, {TRAJECTORY}, agent/ or steps/ in {path}",
             hint="name a trajectory.json, the folder of a rollout, or the folder of a run",

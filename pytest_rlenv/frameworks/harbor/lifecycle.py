@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from pytest_rlenv.agents.episode import no_boxes
 from pytest_rlenv.errors import RlenvError, Stage, Unsupported
 from pytest_rlenv.frameworks.context import RolloutContext
 from pytest_rlenv.frameworks.harbor.healthcheck import wait_until_healthy
@@ -52,6 +53,8 @@ class HarborRollout:
 
     def _check(self) -> None:
         context, rollout = self.context, self.context.rollout
+        if not context.agent.acts_in_boxes:
+            raise Unsupported(no_boxes(context.agent))
         reasons = unsupported(self.task, context.sandbox.capabilities, enforce_limits=context.enforce_limits)
         if not reasons and context.agent.needs_solution:
             reasons = [step.missing_solution for step in self.session.steps if step.missing_solution][:1]

@@ -21,6 +21,7 @@ from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from pytest_rlenv.errors import RewardInvalid, RewardMissing
+from pytest_rlenv.frameworks.rewards import LARGEST_REWARD, TOO_LARGE, finite_reward, shown
 from pytest_rlenv.rollout import MAIN_REWARD_KEY
 from pytest_rlenv.sandboxes.model import Stat
 
@@ -30,13 +31,8 @@ REWARD_TXT = "/logs/verifier/reward.txt"
 MAX_REWARD_BYTES = 64 * 1024
 """A reward file above this size is not read: it is a log."""
 
-LARGEST_REWARD = 1e100
-"""A number further from 0 is no reward: sums and squares of a few of them would be no numbers any more."""
-
 FILES_DISAGREE = "reward-files-disagree"
 
-_SHOWN_CHARS = 80
-_TOO_LARGE = f"further from 0 than {LARGEST_REWARD:g} is no reward"
 _BOM = b"\xef\xbb\xbf"
 _WRITE_HINT = 'Write one number to reward.txt, or an object such as {"reward": 1.0} to reward.json.'
 _CANNOT_START = {
@@ -132,11 +128,11 @@ def _read_text(data: bytes) -> float:
     try:
         value = float(text)
     except ValueError:
-        raise RewardInvalid(f"reward.txt holds {_shown(text)}, not a number", hint=_WRITE_HINT) from None
+        raise RewardInvalid(f"reward.txt holds {shown(text)}, not a number", hint=_WRITE_HINT) from None
     if not math.isfinite(value):
-        raise RewardInvalid(f"reward.txt holds {_shown(text)}, which is not finite ({value})")
+        raise RewardInvalid(f"reward.txt holds {shown(text)}, which is not finite ({value})")
     if abs(value) > LARGEST_REWARD:
-        raise RewardInvalid(f"reward.txt holds {_shown(text)}: {_TOO_LARGE}", hint=_WRITE_HINT)
+        raise RewardInvalid(f"reward.txt holds {shown(text)}: {TOO_LARGE}", hint=_WRITE_HINT)
     return value
 
 
@@ -146,11 +142,11 @@ def _read_json(data: bytes) -> dict[str, float]:
         content = json.loads(text, object_pairs_hook=_Pairs, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
-        raise RewardInvalid(f"reward.json is not JSON: {error.msg} ({where}): {_shown(text)}") from None
+        raise RewardInvalid(f"reward.json is not JSON: {error.msg} ({where}): {shown(text)}") from None
     except (ValueError, RecursionError):  # more digits than Python converts; nested without end
-        raise RewardInvalid(f"reward.json is not a flat object of numbers: {_shown(text)}") from None
+        raise RewardInvalid(f"reward.json is not a flat object of numbers: {shown(text)}") from None
     if not isinstance(content, _Pairs):
-        raise RewardInvalid(f"reward.json holds {_shown(text)}, not an object", hint=_WRITE_HINT)
+        raise RewardInvalid(f"reward.json holds {shown(text)}, not an object", hint=_WRITE_HINT)
     if not content:
         raise RewardInvalid("reward.json holds an empty object, so there is no reward", hint=_WRITE_HINT)
     return _rewards(content)
@@ -164,36 +160,16 @@ def _rewards(pairs: _Pairs) -> dict[str, float]:
     rewards: dict[str, float] = {}
     for key, value in pairs:
         if key in rewards:
-            raise RewardInvalid(f"reward.json has the key {_shown(key)} twice")
+            raise RewardInvalid(f"reward.json has the key {shown(key)} twice")
         if any("\ud800" <= char <= "\udfff" for char in key):
-            raise RewardInvalid(f"reward.json has the key {_shown(key)}, which is not valid text")
+            raise RewardInvalid(f"reward.json has the key {shown(key)}, which is not valid text")
         rewards[key] = _number(key, value)
     return rewards
 
 
 def _number(key: str, value: Any) -> float:
-    if not isinstance(value, (int, float)):
-        raise RewardInvalid(
-            f"reward.json: {_shown(key)} is {_json_kind(value)}, not a number",
-            hint="Only numbers, true and false are rewards; null is not 0.",
-        )
-    try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf
-    if not math.isfinite(number):
-        raise RewardInvalid(f"reward.json: {_shown(key)} is too large for a number ({number})")
-    if abs(number) > LARGEST_REWARD:
-        raise RewardInvalid(f"reward.json: {_shown(key)} is {number:g}: {_TOO_LARGE}", hint=_WRITE_HINT)
-    return number
-
-
-def _json_kind(value: Any) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, str):
-        return f"the string {_shown(value)}"
-    return "an object" if isinstance(value, _Pairs) else "an array"
+    content = dict(value) if isinstance(value, _Pairs) else value
+    return finite_reward(content, f"reward.json: {shown(key)}", booleans=True)
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -208,7 +184,7 @@ def _decoded(data: bytes, name: str) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
-        raise RewardInvalid(f"{name} is not UTF-8: {_shown(data.decode('latin-1'))}") from None
+        raise RewardInvalid(f"{name} is not UTF-8: {shown(data.decode('latin-1'))}") from None
 
 
 def _disagreement(rewards: dict[str, float], text_file: bytes | None) -> list[tuple[str, str]]:
@@ -222,10 +198,3 @@ def _disagreement(rewards: dict[str, float], text_file: bytes | None) -> list[tu
     if judged is None or judged == other:
         return []
     return [(FILES_DISAGREE, f"reward.json counts ({judged:g}), but reward.txt says {other:g}")]
-
-
-def _shown(text: str) -> str:
-    """Return text for a message: quoted, cut, all of it printable."""
-    text = text.strip()
-    cut = text if len(text) <= _SHOWN_CHARS else text[:_SHOWN_CHARS] + "..."
-    return repr(cut) if cut.isprintable() else ascii(cut)

@@ -26,7 +26,6 @@ from pytest_rlenv.frameworks.harbor.logs import (
     agent_log_entries,
     fetch_logs,
 )
-from pytest_rlenv.frameworks.harbor.model_phase import answering
 from pytest_rlenv.frameworks.harbor.network import NetworkMode
 from pytest_rlenv.frameworks.harbor.phases import baseline, in_phase, phase_policy
 from pytest_rlenv.frameworks.harbor.session import AGENT_SETUP_TIMEOUT, Session
@@ -34,6 +33,7 @@ from pytest_rlenv.frameworks.harbor.steps import SETUP_SCRIPT, Step
 from pytest_rlenv.frameworks.harbor.verification import Verification
 from pytest_rlenv.frameworks.harbor.verifier import TESTS_DIR, VERIFIER_DIR
 from pytest_rlenv.frameworks.harbor.workdir import workdir_of
+from pytest_rlenv.frameworks.model_phase import answering
 from pytest_rlenv.prompt_template import fill_template
 from pytest_rlenv.rollout import StepRecord
 from pytest_rlenv.sandboxes.model import Entry

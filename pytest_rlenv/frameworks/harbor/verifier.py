@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 from typing import TypeAlias
 
 from pytest_rlenv.errors import BoxUnfit, RewardInvalid, RewardMissing, Stage, VerifierTimeout
-from pytest_rlenv.frameworks.harbor.agent_phase import note_memory, record_of
+from pytest_rlenv.frameworks.agent_endings import note_memory, record_of
 from pytest_rlenv.frameworks.harbor.reward import (
     MAX_REWARD_BYTES,
     REWARD_JSON,

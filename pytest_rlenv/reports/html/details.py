@@ -13,8 +13,8 @@ from pytest_rlenv.reports.html.evidence import gather
 from pytest_rlenv.reports.html.folder import locate
 
 SHOWN = (
-    "node", "framework", "task_digest", "agent_version", "model", "sandbox", "image", "rewards", "reward_key",
-    "error", "skip_reason", "notes", "stages", "started_at", "agent_command", "verifier_command",
+    "node", "framework", "task_digest", "agent_version", "model", "sandbox", "runner", "image", "rewards",
+    "reward_key", "error", "skip_reason", "notes", "stages", "started_at", "agent_command", "verifier_command",
     "verifier_level", "verifier_image", "checks", "steps", "usage", "tries", "quarantine", "message",
     "expected", "expected_by", "outcome", "worker", "logs", "resumed_from", "run_again",
 )  # fmt: skip

@@ -24,6 +24,7 @@ from pytest_rlenv.sandboxes.docker.parts import Parts
 from pytest_rlenv.sandboxes.docker.postmortem import ImageFacts, cause_of_death, start_refused
 from pytest_rlenv.sandboxes.docker.reaper import dismiss_reaper, start_reaper
 from pytest_rlenv.sandboxes.docker.removal import remove_container
+from pytest_rlenv.sandboxes.docker.servers import DockerServer, start_server
 from pytest_rlenv.sandboxes.docker.stamps import Stamps
 from pytest_rlenv.sandboxes.docker.sweep import sweep_stale
 from pytest_rlenv.sandboxes.keeper import keeper_command
@@ -38,6 +39,7 @@ from pytest_rlenv.sandboxes.model import (
     ImageRef,
     ImageSpec,
     SandboxContext,
+    ServerSpec,
 )
 from pytest_rlenv.sandboxes.starts import Starts
 
@@ -98,6 +100,7 @@ class DockerSandbox:
             extends_images=True,
             prepares_ahead=True,
             services=True,
+            servers=True,
             users=True,
             gpus=0,
             cpus=float(info["NCPU"]) if info.get("NCPU") else None,
@@ -163,6 +166,18 @@ class DockerSandbox:
             if spec.memory_mb is not None:
                 parts.oom.start()
             return self._start(parts, image, facts, spec, tuple(entries))
+
+    def serve(self, image: ImageRef, spec: ServerSpec) -> DockerServer:
+        """Start a server from an image, reached by this machine only; it may not be ready yet.
+
+        Raises:
+            Unsupported: this engine lacks what the spec asks for. BoxUnfit: the image has nothing to start.
+            SandboxFailed, DiskFull, EngineUnavailable.
+        """
+        with self._starts.one(), refusals_as_errors():
+            parts = self._parts()
+            start_reaper(self._context, parts.engine.endpoint)
+            return start_server(parts, self._context, self._starts, image, spec)
 
     def close(self) -> None:
         """Remove all boxes that are still up, start none any more, and let go of the engine's events."""

@@ -96,6 +96,7 @@ function factsPanel(row, found) {
     ["verifier's box", found.verifier_level],
     ["framework", found.framework],
     ["sandbox", found.sandbox],
+    ["run by", found.runner],
     ["image", found.image, true],
     ["verifier's image", found.verifier_image, true],
     ["task digest", found.task_digest, true],

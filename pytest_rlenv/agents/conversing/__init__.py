@@ -1,0 +1,1 @@
+"""What agents of ours that talk to a model share: the client, the conversation, and the loop."""

@@ -1,0 +1,1 @@
+"""The agent ``model``: a model plays an episode with the tools that the episode has."""

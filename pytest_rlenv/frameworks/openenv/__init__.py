@@ -1,0 +1,1 @@
+"""OpenEnv: tasks are episodes of a server that an environment's package starts."""

@@ -1,0 +1,93 @@
+"""Which interpreter has Verifiers, and what it is told of the caller."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from support.verifiers import environ, interpreter, request
+
+from pytest_rlenv.errors import SandboxFailed, SpecError, Stage, StageTimeout
+from pytest_rlenv.frameworks.verifiers.interpreter import find_python, variables
+from pytest_rlenv.frameworks.verifiers.process import ChildFailed, TasksetProcess
+from pytest_rlenv.settings import Settings
+
+
+def chosen(python: str | None, path: Path) -> str:
+    return find_python(Settings(verifiers_python=python, sources={}), {"PATH": str(path)})
+
+
+def test_the_users_own_wins(tmp_path: Path) -> None:
+    assert chosen(sys.executable, tmp_path) == sys.executable
+    with pytest.raises(SpecError, match="there is no such program"):
+        chosen("/nowhere/python", tmp_path)
+
+
+def test_else_it_is_that_of_the_packages_own_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "vf-eval").write_text(f"#!{sys.executable}\n")
+    (tmp_path / "vf-eval").chmod(0o755)
+    (tmp_path / "verifiers").mkdir()  # a folder of that name is no package
+    monkeypatch.syspath_prepend(tmp_path)
+
+    assert chosen(None, tmp_path) == sys.executable
+
+
+def test_where_there_is_none_the_cure_is_told(tmp_path: Path) -> None:
+    with pytest.raises(SpecError) as raised:
+        chosen(None, tmp_path)
+
+    assert "pip install" in raised.value.hint
+
+
+def test_secrets_and_the_home_stay_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RLENV_CACHE", str(tmp_path / "cache"))
+    given = {
+        "PATH": "/bin",
+        "HOME": "/home/me",
+        "HF_TOKEN": "hf_x",
+        "HF_TOKEN_PATH": "/home/me/token",
+        "MY_API_KEY": "k",
+        "JUDGE_API_KEY": "j",
+        "PLAIN": "yes",
+        "XDG_CACHE_HOME": "/home/me/.cache",
+    }
+
+    found = variables(given, ["JUDGE_API_KEY"], "run-1")
+
+    assert not {"HF_TOKEN", "HF_TOKEN_PATH", "MY_API_KEY"} & found.keys()
+    assert (found["JUDGE_API_KEY"], found["PLAIN"], found["VF_RUN_ID"]) == ("j", "yes", "run-1")
+    assert found["HOME"].startswith(str(tmp_path))
+    assert found["HF_HOME"].startswith(str(tmp_path))
+    assert found["HF_HUB_CACHE"] == "/home/me/.cache/huggingface/hub"
+
+
+def test_one_interpreter_answers_many_questions(tmp_path: Path) -> None:
+    with interpreter() as process:
+        for _ in range(3):
+            answer = process.ask("gold", request("good", tmp_path), limit=60, stage=Stage.VERIFY)
+            assert answer["valid"] is True
+        with pytest.raises(ChildFailed, match="ValueError: no set-up today"):
+            process.ask("gold", request("setup-raises", tmp_path), limit=60, stage=Stage.VERIFY)
+        other = request("good", tmp_path, whole=False, row={"id": "other"})
+        with pytest.raises(ChildFailed, match="another task at position 0"):
+            process.ask("gold", other, limit=60, stage=Stage.VERIFY)
+        with pytest.raises(ChildFailed, match="KeyError"):
+            process.ask("nothing-of-the-kind", {}, limit=60, stage=Stage.VERIFY)
+        assert process.alive
+    assert not process.alive
+    process.close()
+
+
+def test_after_a_time_out_nothing_more_is_to_be_had(tmp_path: Path) -> None:
+    with interpreter() as process:
+        with pytest.raises(StageTimeout):
+            process.ask("gold", request("hangs", tmp_path), limit=1.0, stage=Stage.VERIFY)
+        assert not process.alive
+        with pytest.raises(SandboxFailed):
+            process.ask("gold", request("good", tmp_path), limit=60, stage=Stage.VERIFY)
+
+
+def test_a_program_that_is_no_python_is_told(tmp_path: Path) -> None:
+    with pytest.raises(SandboxFailed, match="ended"):
+        TasksetProcess("/bin/false", environ())

@@ -1,0 +1,111 @@
+"""Tasksets with Verifiers itself, in the Python that scripts/setup_verifiers.sh makes for it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from support.project import Project
+from support.scripted_model import Reply, ScriptedModel
+from support.verifiers import (
+    EXAMPLE,
+    MODEL,
+    NOP,
+    ORACLE,
+    TASKSETS,
+    TRUST,
+    answers_by_kind,
+    by_task,
+    kinds,
+    told,
+)
+
+import pytest_rlenv.frameworks.verifiers.framework
+import pytest_rlenv.frameworks.verifiers.model_run  # noqa: F401 - loaded for good, as in conftest.py
+
+PYTHON = Path(__file__).parents[2] / ".matrix" / "verifiers-0.4.0" / "bin" / "python"
+
+pytestmark = [
+    pytest.mark.verifiers,
+    pytest.mark.skipif(
+        not PYTHON.exists(), reason="Verifiers is not installed: bash scripts/setup_verifiers.sh"
+    ),
+]
+
+
+@pytest.fixture
+def real(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
+    monkeypatch.setenv("PYTHONPATH", f"{TASKSETS}:{os.environ['PYTHONPATH']}")
+    monkeypatch.setenv("PATH", f"{PYTHON.parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("RLENV_VERIFIERS_PYTHON", str(PYTHON))
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-not-a-real-key-123456")
+    return project
+
+
+def run(project: Project, *args: str) -> pytest.RunResult:
+    return project.run(*args, sandbox=None)
+
+
+def test_the_example_passes_fails_errs_and_skips(real: Project) -> None:
+    shutil.copytree(EXAMPLE, real.path / "words")
+    options = ("--rlenv=words", "--rlenv-taskset=word-count", "--agent=oracle,nop", TRUST)
+
+    run(real, *options).assert_outcomes(passed=6)
+    shutil.rmtree(real.path / ".rlenv")
+    run(real, *options, "--rlenv-taskset-option=rows=verdicts").assert_outcomes(
+        passed=3, failed=1, skipped=1, errors=1
+    )
+
+
+def test_checks_without_a_model_end_as_with_the_package_that_stands_in(real: Project) -> None:
+    names = list(dict.fromkeys([*ORACLE, *NOP]))
+
+    run(real, TRUST, "--agent=oracle,nop", *kinds(*names))
+
+    assert {name: told(real, "oracle")[name] for name in ORACLE} == ORACLE
+    assert {name: told(real, "nop")[name] for name in NOP} == NOP
+
+
+def test_a_given_answer_is_scored(real: Project) -> None:
+    run(real, TRUST, "--rlenv-verifiers-gold={answer}, please", *kinds("good", hide=True)).assert_outcomes(
+        passed=1
+    )
+
+
+def test_a_model_plays_in_a_harness(real: Project) -> None:
+    with ScriptedModel(answers_by_kind) as model:
+        options = ("--agent=model", "--model=openai/toy", f"--rlenv-model-url={model.url}")
+        run(real, TRUST, *options, "--rlenv-verifiers-harness=null", *kinds(*MODEL))
+
+    assert told(real) == MODEL
+    found = by_task(real)["good"]
+    assert found["rewards"] == {"reward": 0.75, "correct": 1.0, "polite": 0.0}
+    logs = real.run_dir / found["logs"]
+    trajectory = json.loads((logs / "agent" / "trajectory.json").read_text())
+    assert [step["source"] for step in trajectory["steps"]][-2:] == ["user", "agent"]
+    assert found["usage"]["input_tokens"] > 0
+
+
+def test_of_several_seats_one_is_judged(real: Project) -> None:
+    with ScriptedModel(lambda seen: Reply("42")) as model:
+        options = ("--agent=model", "--model=openai/toy", f"--rlenv-model-url={model.url}")
+        run(real, TRUST, *options, "--rlenv-verifiers-harness=null", "--rlenv-taskset=toy-seats")
+
+    assert by_task(real)["one"]["rewards"] == {"reward": 1.0, "correct": 1.0}
+
+
+def test_containers_of_verifiers_run_tasks_and_are_gone(real: Project) -> None:
+    from pytest_rlenv.frameworks.verifiers.leftovers import _listed
+
+    if shutil.which("docker") is None:
+        pytest.skip("no docker")
+    before = set(_listed())
+
+    run(real, "--agent=oracle,nop", *kinds("works"))
+
+    assert {record["verdict"] for record in real.records()} == {"passed"}
+    assert {record["runner"].split()[0] for record in real.records()} == {"docker"}
+    assert set(_listed()) <= before
