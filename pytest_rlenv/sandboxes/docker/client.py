@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import quote, urlencode
 
 from pytest_rlenv.errors import EngineUnavailable
-from pytest_rlenv.sandboxes.docker.endpoint import Endpoint, resolve_endpoint
+from pytest_rlenv.sandboxes.docker.endpoint import Endpoint, package_client, resolve_endpoint
 from pytest_rlenv.sandboxes.docker.failures import EngineRefused, connection_errors
 from pytest_rlenv.sandboxes.docker.unix_http import Body, UnixAnswer, UnixHttp
 
@@ -68,7 +68,7 @@ class Engine:
     @cached_property
     def api(self) -> APIClient:
         """The ``docker`` package's client: the way where there is no Unix socket, and the credentials."""
-        return _client(self.endpoint)
+        return package_client(self.endpoint, timeout=CONNECT_TIMEOUT, pool_size=POOL_SIZE)
 
     def close(self) -> None:
         """Close the kept connections; they are opened again on use."""
@@ -261,24 +261,6 @@ def shared_engine(endpoint: Endpoint | None = None) -> Engine:
         if key not in _engines:
             _engines[key] = Engine(endpoint)
         return _engines[key]
-
-
-def _client(endpoint: Endpoint) -> APIClient:
-    from docker import APIClient
-    from docker.constants import MINIMUM_DOCKER_API_VERSION
-    from docker.tls import TLSConfig
-
-    tls: Any = False
-    if endpoint.tls:
-        files = endpoint.tls
-        pair = (files.cert, files.key) if files.cert and files.key else None
-        tls = TLSConfig(client_cert=pair, ca_cert=files.ca or None, verify=files.verify)
-    # docker's stub says int, but the value goes to requests, which takes fractions
-    timeout: Any = CONNECT_TIMEOUT
-    # any version will do: with one given, nothing is sent yet, and a client that fails can be closed
-    return APIClient(
-        endpoint.url, version=MINIMUM_DOCKER_API_VERSION, timeout=timeout, tls=tls, max_pool_size=POOL_SIZE
-    )
 
 
 def _checked(endpoint: Endpoint, answer: Answer) -> dict[str, Any]:

@@ -8,9 +8,12 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_rlenv.errors import EngineUnavailable
+
+if TYPE_CHECKING:
+    from docker import APIClient
 
 DEFAULT_URL = "unix:///var/run/docker.sock"
 
@@ -130,4 +133,29 @@ def _no_ssh(endpoint: Endpoint) -> EngineUnavailable:
         f"the Docker engine {endpoint} is behind ssh, which is not spoken here",
         hint=f"open a tunnel, `{ssh} -nNT -L /tmp/docker.sock:/var/run/docker.sock {host} &`, "
         "and set DOCKER_HOST=unix:///tmp/docker.sock",
+    )
+
+
+def package_client(endpoint: Endpoint, *, timeout: float, pool_size: int) -> APIClient:
+    """Return a client of the ``docker`` package's for an endpoint; nothing is sent yet.
+
+    Args:
+        endpoint: the engine's.
+        timeout: seconds to wait for an answer, unless a request says otherwise.
+        pool_size: connections to keep.
+    """
+    from docker import APIClient
+    from docker.constants import MINIMUM_DOCKER_API_VERSION
+    from docker.tls import TLSConfig
+
+    tls: Any = False
+    if endpoint.tls:
+        files = endpoint.tls
+        pair = (files.cert, files.key) if files.cert and files.key else None
+        tls = TLSConfig(client_cert=pair, ca_cert=files.ca or None, verify=files.verify)
+    # docker's stub says int, but the value goes to requests, which takes fractions
+    seconds: Any = timeout
+    # any version will do: with one given, nothing is sent yet, and a client that fails can be closed
+    return APIClient(
+        endpoint.url, version=MINIMUM_DOCKER_API_VERSION, timeout=seconds, tls=tls, max_pool_size=pool_size
     )
