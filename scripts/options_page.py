@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pytest_rlenv.options import OPTIONS, Option
+from pytest_rlenv.option import Option
+from pytest_rlenv.options import OPTIONS
 
 HEAD = """# Options
 

@@ -56,5 +56,7 @@ class WordCountTaskset(vf.Taskset[WordCountTask, WordCountConfig]):
     def load(self) -> Iterator[WordCountTask]:
         for line in (self.config.data_path / f"{self.config.rows}.jsonl").read_text().splitlines():
             row = json.loads(line)
-            question = f"How many words are in this sentence? Answer as <answer>N</answer>.\n\n{row['sentence']}"
+            question = (
+                f"How many words are in this sentence? Answer as <answer>N</answer>.\n\n{row['sentence']}"
+            )
             yield WordCountTask(WordCountData(prompt=question, **row), self.config.task)

@@ -1,6 +1,6 @@
 """A game of guessing a number, as an environment of OpenEnv's.
 
-    python server/app.py --port 8000
+python server/app.py --port 8000
 """
 
 import argparse
@@ -26,7 +26,10 @@ class Guess:
             "properties": {"question": {"type": "string"}, "hint": {"type": "string"}},
             "required": ["question", "hint"],
         },
-        "state": {"type": "object", "properties": {"episode_id": {"type": "string"}, "step_count": {"type": "integer"}}},
+        "state": {
+            "type": "object",
+            "properties": {"episode_id": {"type": "string"}, "step_count": {"type": "integer"}},
+        },
     }
 
     def reset(self, seed=0, episode_id=None, game="usual", **_):

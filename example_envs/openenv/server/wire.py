@@ -51,7 +51,9 @@ class Handler(BaseHTTPRequestHandler):
             "/metadata": lambda: {"name": environment.name, "description": environment.__doc__},
             "/schema": lambda: environment.schema,
             "/list_environments": lambda: [environment.name],
-            f"/{environment.name}/splits": lambda: [{"name": each, "type": "train"} for each in environment.tasks],
+            f"/{environment.name}/splits": lambda: [
+                {"name": each, "type": "train"} for each in environment.tasks
+            ],
         }
         if self.path not in answers:
             return self.answer(404, {"detail": "Not Found"})
@@ -94,7 +96,9 @@ class Handler(BaseHTTPRequestHandler):
             server.active += not full
         if full:
             told = f"Server at capacity: {server.active}/{server.capacity} sessions active."
-            self.send(error(told, "CAPACITY_REACHED", active_sessions=server.active, max_sessions=server.capacity))
+            self.send(
+                error(told, "CAPACITY_REACHED", active_sessions=server.active, max_sessions=server.capacity)
+            )
             self.send_frame(0x8, struct.pack("!H", 1000))
             while self.receive() is not None:  # what the client sent meanwhile, or the answer is lost with it
                 pass

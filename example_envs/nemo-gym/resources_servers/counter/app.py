@@ -51,7 +51,12 @@ def verify(session, body):
     if fault == "raises":
         raise ValueError("the counter is stuck")
     if fault == "judge":
-        answer |= {"reward": 0.0, "mask_sample": True, "failure_kind": "judge_failed", "failure_reason": "timed out"}
+        answer |= {
+            "reward": 0.0,
+            "mask_sample": True,
+            "failure_kind": "judge_failed",
+            "failure_reason": "timed out",
+        }
     if fault == "null":
         answer["reward"] = None
     if fault == "none":
