@@ -253,11 +253,11 @@ def fetch_selected(session: pytest.Session) -> None:
     run = get_run(session.config)
     tasks = {id(task): task for item in session.items if (task := task_of(item)) is not None}
     try:
-        run.fetch(list(tasks.values()))
+        run.fetching.fetch(list(tasks.values()))
     except RlenvError as error:
         if not is_worker(session.config):
             raise pytest.UsageError(usage_text(error)) from None
-        run.fetch_problem = error
+        run.fetching.problem = error
 
 
 def task_of(item: pytest.Item) -> SelectedTask | None:

@@ -101,7 +101,7 @@ def _run_once(
     try:
         if task.problem is not None:
             raise task.problem
-        run.ensure_fetched(task)
+        run.fetching.ensure(task)
         require_space(run.identity.run_dir, run.settings.min_free)
     except RlenvError as error:
         planned = replace(planned, task=replace(task, problem=error))

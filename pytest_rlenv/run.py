@@ -15,9 +15,10 @@ from pathlib import Path
 
 from pytest_rlenv.agents.loading import load_agent, split_agent, version_with_variant
 from pytest_rlenv.agents.protocol import Agent
-from pytest_rlenv.environments.model import Environment, TaskRef
-from pytest_rlenv.errors import DiskFull, FetchFailed, RlenvError, SandboxFailed, SpecError, Stage
+from pytest_rlenv.environments.model import Environment
+from pytest_rlenv.errors import RlenvError, SandboxFailed, SpecError, Stage
 from pytest_rlenv.execution import SelectedTask
+from pytest_rlenv.fetching import Fetching
 from pytest_rlenv.frameworks.kept import Kept
 from pytest_rlenv.identity import MAIN, Identity, cache_root
 from pytest_rlenv.images_ahead import ImagesAhead
@@ -33,9 +34,6 @@ from pytest_rlenv.settings import Settings
 from pytest_rlenv.stop_flag import StopFlag
 from pytest_rlenv.under_way import UnderWay
 
-REFUSALS = 3
-"""Fetches in a row that may fail before the rest of a run's tasks are not asked for any more."""
-
 
 class Run:
     """The run in this process."""
@@ -48,7 +46,7 @@ class Run:
         self.environments: list[Environment] = []
         self.chosen: dict[str, list[str]] = {}
         """Exact ids below an environment's name that positional arguments chose."""
-        self.fetch_problem: RlenvError | None = None
+        self.fetching = Fetching(self.cache_dir, notify=self._say)
         self.notify: Callable[[str], None] | None = None
         """Told in one line when something makes everybody wait, such as the Hub's rate limit."""
         self.under_way = UnderWay()
@@ -71,8 +69,6 @@ class Run:
             self.earlier = Earlier(path, session=identity.session, run_dir=identity.run_dir)
         self.kept = Kept()
         """What this process keeps up between rollouts."""
-        self._refusals = 0
-        self._fetching = threading.Lock()
         self.sandbox_name = None if settings.sandbox == AUTO else settings.sandbox
         """By which name all processes of the run make their sandbox; ``None`` while it is to be chosen."""
         self._sandbox: Sandbox | None = None
@@ -150,54 +146,15 @@ class Run:
                 partial.replace(stored)
         return loads(stored.read_text(encoding="utf-8"))[0]
 
-    def fetch(self, tasks: Sequence[SelectedTask]) -> None:
-        """Bring the files of the given tasks here, all of one environment in one go.
-
-        Raises:
-            RlenvError: the Hub refuses or cannot be reached.
-        """
-        import pytest_rlenv.environments.resolve as front
-
-        chosen: dict[int, tuple[Environment, list[TaskRef]]] = {}
-        for task in tasks:
-            chosen.setdefault(id(task.environment), (task.environment, []))[1].append(task.ref)
-        for environment, refs in chosen.values():
-            front.fetch(environment, refs, self.cache_dir, notify=self.notify)
-
     def fetch_environments(self) -> None:
         """Bring the files of all selected tasks of the run's environments here.
 
         Raises:
-            RlenvError: as :meth:`fetch`.
+            RlenvError: as :meth:`Fetching.fetch`.
         """
-        self.fetch(
+        self.fetching.fetch(
             [SelectedTask(environment, ref) for environment in self.environments for ref in environment.tasks]
         )
-
-    def ensure_fetched(self, task: SelectedTask) -> None:
-        """Bring one task's files here, if they are not.
-
-        A task that an earlier fetch of many did not bring is asked for once more by itself, since another
-        task may have been the reason; after a few refusals in a row nobody is asked any more.
-
-        Raises:
-            FetchFailed: with what :meth:`fetch` said. DiskFull: there is no space left for them.
-        """
-        if task.folder.is_dir():
-            return
-        with self._fetching:  # one at a time, or all threads would ask before any was refused
-            problem = self.fetch_problem
-            if problem is not None and self._refusals >= REFUSALS:
-                raise FetchFailed(problem.message, hint=problem.hint)
-            try:
-                self.fetch([task])
-            except DiskFull:
-                raise
-            except RlenvError as error:
-                self.fetch_problem = error
-                self._refusals += 1
-                raise FetchFailed(error.message, hint=error.hint, detail=error.detail) from error
-            self._refusals = 0
 
     # ---- stopping early
 

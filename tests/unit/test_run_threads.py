@@ -11,8 +11,9 @@ import pytest
 from pytest_rlenv.environments.model import HUB, Environment, TaskRef
 from pytest_rlenv.errors import FetchFailed, SandboxFailed
 from pytest_rlenv.execution import SelectedTask
+from pytest_rlenv.fetching import REFUSALS
 from pytest_rlenv.identity import Identity
-from pytest_rlenv.run import REFUSALS, Run
+from pytest_rlenv.run import Run
 from pytest_rlenv.settings import Settings
 
 THREADS = 8
@@ -90,7 +91,7 @@ def test_a_hub_that_refuses_is_not_asked_by_every_thread(run: Run, monkeypatch: 
         threading.Event().wait(0.02)
         raise FetchFailed("refused")
 
-    monkeypatch.setattr(run, "fetch", fetch)
-    found = at_once(lambda: run.ensure_fetched(SelectedTask(environment, TaskRef("t", "t"))))
+    monkeypatch.setattr(run.fetching, "fetch", fetch)
+    found = at_once(lambda: run.fetching.ensure(SelectedTask(environment, TaskRef("t", "t"))))
     assert {type(error) for error in found} == {FetchFailed}
     assert len(asked) == REFUSALS

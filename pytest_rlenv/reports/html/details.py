@@ -15,8 +15,9 @@ from pytest_rlenv.reports.html.folder import locate
 SHOWN = (
     "node", "framework", "task_digest", "agent_version", "model", "sandbox", "runner", "image", "rewards",
     "reward_key", "error", "skip_reason", "notes", "stages", "started_at", "agent_command",
-    "verifier_command", "verifier_level", "verifier_image", "checks", "steps", "usage", "tries", "quarantine", "message",
-    "expected", "expected_by", "outcome", "worker", "logs", "resumed_from", "run_again",
+    "verifier_command", "verifier_level", "verifier_image", "checks", "steps", "usage", "tries",
+    "quarantine", "message", "expected", "expected_by", "outcome", "worker", "logs",
+    "resumed_from", "run_again",
 )  # fmt: skip
 """Fields of a record that the page knows, beside those of the table's row."""
 
