@@ -39,8 +39,11 @@ def main() -> int:
             break
         if woken in ready:
             os.read(woken, 512)
-    _kill(child.pid)
-    return _code(child.wait())
+    with contextlib.suppress(OSError):
+        os.killpg(child.pid, signal.SIGKILL)
+    code = _code(child.wait())  # only now are those that it started ours
+    _kill_the_rest()
+    return code
 
 
 def _adopt_orphans() -> None:
@@ -51,22 +54,14 @@ def _adopt_orphans() -> None:
         ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
 
 
-def _kill(group: int) -> None:
-    with contextlib.suppress(OSError):
-        os.killpg(group, signal.SIGKILL)
-    for _ in range(100):  # one may have been about to start another
-        children = _children()
-        if not children:
-            return
+def _kill_the_rest() -> None:
+    while children := _children():  # those of the killed become ours in turn
         for pid in children:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
         for pid in children:
-            if pid != group:
-                with contextlib.suppress(OSError):
-                    os.waitpid(pid, 0)
-        if children == [group]:
-            return
+            with contextlib.suppress(OSError):
+                os.waitpid(pid, 0)
 
 
 def _children() -> "list[int]":
