@@ -2,18 +2,23 @@
 # All checks, in the order in which they are cheap: lint, fast tests, tests with a Docker engine and with Harbor,
 # the matrix of pytest and Python versions. Stops at the first that fails.
 #
-#   bash scripts/test.sh [--fast]      --fast: lint and fast tests only; needs no engine and no browser
+#   bash scripts/test.sh [--fast|--all]
+#
+# --fast: lint and fast tests only; needs no engine and no browser.
+# --all: also the tests with packages that take long to install, which are run elsewhere only where they are.
 #
 # The last line counts the tests of all steps.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 fast=
+all=
 case ${1:-} in
     --fast) fast=1 ;;
+    --all) all=1 ;;
     "") ;;
     *)
-        echo "usage: bash scripts/test.sh [--fast]" >&2
+        echo "usage: bash scripts/test.sh [--fast|--all]" >&2
         exit 2
         ;;
 esac
@@ -109,6 +114,17 @@ package_tests() {
     esac
 }
 
+# The same, where it is installed already or --all asks for it.
+large_package_tests() {
+    local name=$1 title=$2 folder=$3 size=$4
+    if [[ -n $all || -x .matrix/$folder/bin/python ]]; then
+        package_tests "$name" "$title"
+    else
+        headline "tests with $title"
+        echo "left out: it is not installed, and takes $size (bash scripts/setup_$name.sh, or --all)"
+    fi
+}
+
 headline "set-up"
 bash scripts/setup_venv.sh dev
 if [[ -z $fast ]]; then
@@ -122,12 +138,8 @@ run_tests fast -m "not docker and not harbor and not nemo_gym and not openenv an
 [[ -z $fast ]] || exit 0
 engine_tests
 package_tests harbor Harbor
-if [[ -f .matrix/nemo-gym-0.4.0/setup-stamp ]]; then
-    package_tests nemo_gym "NeMo Gym"
-else
-    echo "NeMo Gym is not installed, as it takes 1.5 GB (bash scripts/setup_nemo_gym.sh): its tests are left out"
-fi
-package_tests openenv OpenEnv
-package_tests verifiers Verifiers
+large_package_tests openenv OpenEnv openenv-0.10.0 "0.5 GB"
+large_package_tests verifiers Verifiers verifiers-0.4.0 "0.6 GB"
+large_package_tests nemo_gym "NeMo Gym" nemo-gym-0.4.0 "1.5 GB"
 headline "matrix of pytest and Python versions"
 bash scripts/matrix.sh

@@ -8,6 +8,7 @@ import shutil
 import tempfile
 import threading
 import time
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +18,10 @@ from pytest_rlenv.errors import RlenvError, SandboxFailed, Stage, StageTimeout
 from pytest_rlenv.frameworks.nemo_gym.resolving import ServerSpec
 from pytest_rlenv.frameworks.nemo_gym.server import Server
 from pytest_rlenv.frameworks.nemo_gym.wire import Wire
+from pytest_rlenv.identity import cache_root
 from pytest_rlenv.processes.environment import plain_environment
 from pytest_rlenv.processes.guarded import GuardedProcess
-from pytest_rlenv.text import tail
+from pytest_rlenv.text import decode, tail
 from pytest_rlenv.verdict import number
 
 CHILD = Path(__file__).with_name("_server_child.py")
@@ -67,15 +69,16 @@ class StartedServer(Server):
                 cwd=self._folder,
                 log=self._folder / "server.log",
             )
-        except BaseException:
+            self._log = os.open(self._process.log, os.O_RDONLY)  # read also after the server's end
+            weakref.finalize(self, os.close, self._log)
+            super().__init__("")
+            try:
+                self._become_ready(time.monotonic() + start.limit)
+            except BaseException:
+                self.close()
+                raise
+        finally:  # from here on the log is read by its descriptor, so that not even a SIGKILL leaves a file
             shutil.rmtree(self._folder, ignore_errors=True)
-            raise
-        super().__init__("")
-        try:
-            self._become_ready(time.monotonic() + start.limit)
-        except BaseException:
-            self.close()
-            raise
 
     @property
     def name(self) -> str:
@@ -95,19 +98,12 @@ class StartedServer(Server):
     @property
     def log_size(self) -> int:
         """The position at the end of its log."""
-        try:
-            return self._process.log.stat().st_size
-        except OSError:
-            return 0
+        return os.fstat(self._log).st_size
 
     def log_from(self, begin: int) -> bytes:
-        """Return its log from a position on."""
-        try:
-            with self._process.log.open("rb") as file:
-                file.seek(max(begin, self.log_size - _LOG_BYTES))
-                return file.read()
-        except OSError:
-            return b""
+        """Return its log from a position on, the end of it where that is much."""
+        begin = max(begin, self.log_size - _LOG_BYTES)
+        return os.pread(self._log, _LOG_BYTES, begin)
 
     def hung(self, what: str) -> None:
         """End it: it serves one call after the other, so nobody else would be answered either."""
@@ -115,9 +111,8 @@ class StartedServer(Server):
         self._end(f"it was ended, since it did not answer {what} in time")
 
     def close(self) -> None:
-        """End it with all that it started, and remove its log."""
+        """End it with all that it started."""
         self._end("it was ended")
-        shutil.rmtree(self._folder, ignore_errors=True)
 
     def lost(self, what: str, stage: Stage) -> SandboxFailed:
         """Return the error for a connection that broke, with how the server ended and its last words."""
@@ -179,7 +174,7 @@ class StartedServer(Server):
         return self._process.exit_code
 
     def _last_words(self) -> str:
-        return tail(self._process.tail())
+        return tail(decode(self.log_from(0)))
 
     def _end(self, why: str) -> None:
         with self._closing:
@@ -212,7 +207,7 @@ def _variables(environ: Mapping[str, str], scratch: Path) -> dict[str, str]:
         **plain,
         "HF_HOME": str(cache),  # else NeMo Gym takes the current folder, which is the package's
         "HF_DATASETS_CACHE": str(cache / "datasets"),
-        "MPLCONFIGDIR": str(scratch),
+        "MPLCONFIGDIR": str(cache_root() / "nemo-gym" / "matplotlib"),
         "RAY_USAGE_STATS_ENABLED": "0",
         "WANDB_MODE": "disabled",
     }
