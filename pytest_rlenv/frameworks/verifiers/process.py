@@ -18,6 +18,7 @@ from pytest_rlenv.errors import SandboxFailed, Stage, StageTimeout, VerifierTime
 from pytest_rlenv.frameworks.kept import Kept
 from pytest_rlenv.frameworks.verifiers.interpreter import absent, find_python, variables
 from pytest_rlenv.frameworks.verifiers.leftovers import new_run_word, remove_containers
+from pytest_rlenv.frameworks.verifiers.printed import PrintedLog
 from pytest_rlenv.processes.guarded import GuardedProcess
 from pytest_rlenv.settings import Settings
 from pytest_rlenv.text import clean, tail
@@ -26,9 +27,6 @@ from pytest_rlenv.verdict import number
 START = Path(__file__).with_name("child") / "start.py"
 START_LIMIT = 120.0
 """Seconds for the interpreter to start, and to import the package."""
-
-LOG_BYTES = 1024 * 1024
-"""Bytes at the end of what it prints that are left with a rollout."""
 
 _KNOWN = ("0.4.",)
 """Beginnings of the package's versions that this was written for."""
@@ -73,24 +71,25 @@ class TasksetProcess:
         paths: Sequence[str] = (),
     ) -> None:
         self._run = new_run_word()
-        self._folder = tempfile.TemporaryDirectory(prefix="rlenv-verifiers-")
-        self._log = Path(self._folder.name) / "log.txt"
         self._closing = threading.Lock()
         self._closed = False
-        self._shown = 0
         self.expects_containers = False
         """True once it may have started containers."""
+        handle, name = tempfile.mkstemp(prefix="rlenv-verifiers-")
+        self._log = PrintedLog(handle)
         try:
             self._process = GuardedProcess(
                 [python, str(START)],
                 env=variables(environ, passed, self._run),
                 cwd=Path(os.getcwd()),  # noqa: PTH109 - relative paths of a taskset are meant from there
-                log=self._log,
+                log=Path(name),
                 talk=True,
             )
         except OSError as error:
-            self._folder.cleanup()
+            self._log.close()
             raise SandboxFailed(f"{python} cannot be started: {error}", stage=Stage.START) from error
+        finally:
+            Path(name).unlink()  # both ends are open, and nothing is left of it however this process ends
         self._numbers = itertools.count(1)
         self._messages: queue.Queue[dict[str, Any] | None] = queue.Queue()
         threading.Thread(target=self._read, name="rlenv-verifiers", daemon=True).start()
@@ -126,12 +125,9 @@ class TasksetProcess:
 
     def leave_log(self, path: Path) -> None:
         """Write what it has printed since this was last asked; nothing if it has printed nothing."""
-        with contextlib.suppress(OSError), self._log.open("rb") as file:
-            file.seek(self._shown)
-            data = file.read()
-            self._shown += len(data)
-            if data:
-                path.write_bytes(data[-LOG_BYTES:])
+        with contextlib.suppress(OSError):
+            if data := self._log.news():
+                path.write_bytes(data)
 
     def ask(self, what: str, request: Mapping[str, Any], *, limit: float, stage: Stage) -> dict[str, Any]:
         """Have something done, and return what came of it.
@@ -157,7 +153,7 @@ class TasksetProcess:
                 if message.get("done") == asked:
                     break
         except queue.Empty:
-            said = self._process.tail()
+            said = self._log.tail()
             self.close()
             kind = VerifierTimeout if stage is Stage.VERIFY else StageTimeout
             raise kind(
@@ -182,8 +178,7 @@ class TasksetProcess:
             self._process.close()
             if self.expects_containers:
                 remove_containers(self._run)
-            with contextlib.suppress(OSError):
-                self._folder.cleanup()
+            self._log.close()
 
     def _send(self, message: Mapping[str, Any], stage: Stage) -> None:
         try:
@@ -201,7 +196,7 @@ class TasksetProcess:
             code = self._process.exit_code
         ended = "was ended" if code is None else f"ended (exit code {code})"
         return SandboxFailed(
-            f"the taskset's interpreter {ended}", detail=tail(clean(self._process.tail())), stage=stage
+            f"the taskset's interpreter {ended}", detail=tail(clean(self._log.tail())), stage=stage
         )
 
     def _read(self) -> None:
