@@ -130,6 +130,17 @@ def test_without_an_engine_there_is_one_message(guess: Project, monkeypatch: pyt
     assert "its tasks are known to its server only, which cannot be asked" in result.stderr.str()
 
 
+def test_a_file_that_cannot_be_read_is_told_without_an_engine(
+    guess: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "unix:///no/such.sock")
+    (guess.path / "guess" / "openenv.yaml").write_text("foo: [")
+    assert outcomes(run(guess)) == {"errors": 1}
+    (record,) = guess.records()
+    assert record["error"]["type"] == "TaskInvalid"
+    assert "is not YAML" in record["error"]["message"]
+
+
 def test_a_sandbox_without_servers_is_a_skip(guess: Project) -> None:
     result = guess.run("--rlenv=guess", "--rlenv-allow-unscored")
     assert outcomes(result) == {"skipped": 5}

@@ -184,6 +184,8 @@ def test_a_task_whose_row_is_not_all_of_it_is_found_again(toys: Project) -> None
 
 def test_rows_without_a_taskset_say_what_is_missing(toys: Project) -> None:
     shutil.copytree(EXAMPLE, toys.path / "rows")
+    (toys.path / "rows" / "a").mkdir()
+    (toys.path / "rows" / "a" / "notes.json").write_text("{}")  # may be anything: good.jsonl is surely rows
 
     result = run(toys, "--rlenv=rows")
 

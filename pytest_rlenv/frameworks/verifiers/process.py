@@ -12,17 +12,20 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_rlenv.errors import SandboxFailed, Stage, StageTimeout, VerifierTimeout
 from pytest_rlenv.frameworks.kept import Kept
 from pytest_rlenv.frameworks.verifiers.interpreter import absent, find_python, variables
-from pytest_rlenv.frameworks.verifiers.leftovers import new_run_word, remove_containers
+from pytest_rlenv.frameworks.verifiers.leftovers import new_run_word, remove_containers, removed_after_us
 from pytest_rlenv.frameworks.verifiers.printed import PrintedLog
 from pytest_rlenv.processes.guarded import GuardedProcess
 from pytest_rlenv.settings import Settings
 from pytest_rlenv.text import clean, tail
 from pytest_rlenv.verdict import number
+
+if TYPE_CHECKING:
+    from pytest_rlenv.sandboxes.docker.reaper import Reaper
 
 START = Path(__file__).with_name("child") / "start.py"
 START_LIMIT = 120.0
@@ -73,6 +76,7 @@ class TasksetProcess:
         self._run = new_run_word()
         self._closing = threading.Lock()
         self._closed = False
+        self._reaper: Reaper | None = None
         self.expects_containers = False
         """True once it may have started containers."""
         handle, name = tempfile.mkstemp(prefix="rlenv-verifiers-")
@@ -120,8 +124,11 @@ class TasksetProcess:
         return not self._closed and self._process.exit_code is None
 
     def expect_containers(self) -> None:
-        """Take note that it may start containers: those that are left are removed when it is closed."""
-        self.expects_containers = True
+        """Take note that it may start containers: those that are left are removed, however this process ends."""
+        with self._closing:
+            if not (self.expects_containers or self._closed):
+                self._reaper = removed_after_us(self._run)
+            self.expects_containers = True
 
     def leave_log(self, path: Path) -> None:
         """Write what it has printed since this was last asked; nothing if it has printed nothing."""
@@ -178,6 +185,8 @@ class TasksetProcess:
             self._process.close()
             if self.expects_containers:
                 remove_containers(self._run)
+            if self._reaper is not None:
+                self._reaper.stop(sweep=False)
             self._log.close()
 
     def _send(self, message: Mapping[str, Any], stage: Stage) -> None:
