@@ -92,6 +92,16 @@ def test_a_server_that_dies_is_an_error_and_the_next_rollout_has_a_fresh_one(pro
     assert "about to die" in record["error"]["detail"]
 
 
+def test_a_task_that_may_be_another_one_is_told_though_it_passes(project: Project) -> None:
+    folder = write_environment(project.path / "odd", a=[{"do": "win"}])
+    (folder / "rlenv.yaml").write_text(
+        "openenv: {tasks: [{id: a, reset: {leaks: true}, oracle: oracle/a.json}]}"
+    )
+    result = project.run(f"--rlenv={folder}", *PROCESS, ODD_SERVER, sandbox=None)
+    assert outcomes(result) == {"passed": 1}
+    result.stdout.fnmatch_lines(["warning  a: neither state nor observation says which task is played*"])
+
+
 def test_a_rollout_that_an_error_ended_is_tried_again_on_a_fresh_server(project: Project) -> None:
     folder = write_environment(project.path / "odd", b=[{"do": "die"}])
     mark = project.path / "starts"

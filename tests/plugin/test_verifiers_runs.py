@@ -51,6 +51,14 @@ def test_what_a_gold_check_tells_is_in_the_record(toys: Project) -> None:
     assert json.loads((logs / "trace.json").read_text())["task"]["data"]["kind"] == "prints"
 
 
+def test_what_json_cannot_hold_is_the_tasksets_fault_and_ends_nothing(toys: Project) -> None:
+    run(toys, TRUST, *kinds("gold-odd", "good")).assert_outcomes(passed=1, errors=1)
+
+    error = by_task(toys)["gold-odd"]["error"]
+    assert error["type"] == "RewardMissing"
+    assert "TypeError" in error["message"]
+
+
 def test_nop_is_the_score_of_the_untouched_task(toys: Project) -> None:
     run(toys, TRUST, "--agent=nop", *kinds(*NOP))
 

@@ -124,7 +124,7 @@ class TasksetProcess:
         return not self._closed and self._process.exit_code is None
 
     def expect_containers(self) -> None:
-        """Take note that it may start containers: those that are left are removed, however this process ends."""
+        """Take note that it may start containers: what is left of them is removed, however this ends."""
         with self._closing:
             if not (self.expects_containers or self._closed):
                 self._reaper = removed_after_us(self._run)
