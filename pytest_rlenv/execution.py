@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from pytest_rlenv.agents.protocol import Agent
 from pytest_rlenv.disk import OUTPUT_CURE, disk_full, is_full
+from pytest_rlenv.environments.layouts import HARBOR
 from pytest_rlenv.environments.model import Environment, TaskRef
 from pytest_rlenv.errors import Kind, RlenvError, SandboxFailed, Stage, TaskInvalid, Unsupported
 from pytest_rlenv.frameworks.context import RolloutContext
@@ -252,13 +253,18 @@ def _expected(
     rules = (
         (planned.task.expectations.get(name), planned.task.source),
         by_agent or (None, ""),
-        (task.expectations.get(name), "the task's [metadata.rlenv.expect]"),
+        (task.expectations.get(name), _declared_by(planned.task.ref.framework)),
         (agent.expectation, f"agent {name}"),
     )
     for text, source in rules:
         if text is not None:
             return with_range(Expectation.parse(text, source=source), task.reward_range)
     return with_range(default, task.reward_range)
+
+
+def _declared_by(framework: str) -> str:
+    """Return where a task's own expectations stand, for messages."""
+    return "the task's [metadata.rlenv.expect]" if framework == HARBOR else "what the environment declares"
 
 
 def _local_trouble(error: OSError, folder: Path | None) -> SandboxFailed | None:

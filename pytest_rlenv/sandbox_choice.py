@@ -69,6 +69,7 @@ def _choose_once(run: Run) -> Choice:
 
 def _uses_boxes(environment: Environment, run: Run) -> bool:
     frameworks = {task.framework for task in environment.tasks if task.problem is None}
+    frameworks = frameworks or {task.framework for task in environment.tasks}  # their errors need no more
     return not frameworks or any(get_framework(name).uses_boxes(run.settings) for name in frameworks)
 
 

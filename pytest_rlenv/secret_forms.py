@@ -64,6 +64,17 @@ def says_secret(name: str) -> bool:
     return name.upper() not in _PUBLIC and bool(_SAYS_SECRET.search(name))
 
 
+def is_personal(name: str, value: str) -> bool:
+    """Return whether a variable is kept from a stranger's code that runs on this machine.
+
+    Its name says that it is secret, or its value is an address with a credential in it, as those of proxies,
+    databases and package indexes may be, or it leads to the caller's SSH agent.
+    """
+    if says_secret(name) or name.upper() == "SSH_AUTH_SOCK":
+        return True
+    return bool(_CREDENTIAL_IN_ADDRESS.search(value))
+
+
 def is_secret(name: str, value: str) -> bool:
     """Return whether a variable that a task takes from the caller's environment is not to be shown.
 

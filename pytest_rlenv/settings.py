@@ -235,7 +235,7 @@ class Settings(BaseModel):
                 found[name] = limit
         if self.replay is not None:
             found["model_calls"] = "replayed"
-        for name in ("launcher", "image", "task_key", "reward", "max_steps", "env_error"):
+        for name in ("launcher", "image", "command", "task_key", "reward", "max_steps", "env_error"):
             if (key := f"openenv_{name}") in self.sources:
                 found[key] = getattr(self, key)
         if self.trust_code:
@@ -245,7 +245,7 @@ class Settings(BaseModel):
                 found[name] = chosen
         if self.nemo_server is not None:
             found["nemo_server"] = self.nemo_server
-        for name in ("nemo_url", "nemo_judge_url"):
+        for name in ("openenv_url", "nemo_url", "nemo_judge_url"):
             if (url := getattr(self, name)) is not None:
                 found[name] = urlsplit(url).netloc.rpartition("@")[2]
         if self.nemo_oracle:

@@ -78,7 +78,8 @@ class Kept:
                 thing = make()
             except BaseException:
                 with self._changed:
-                    self._kinds[key].up -= 1
+                    if (kind := self._kinds.get(key)) is not None:  # else all has been closed meanwhile
+                        kind.up -= 1
                     self._changed.notify_all()
                 raise
         with self._changed:

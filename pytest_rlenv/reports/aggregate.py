@@ -13,6 +13,9 @@ from pytest_rlenv.reports.statistics.passing import pass_at_k, pass_hat_k
 from pytest_rlenv.usage import cost_of
 from pytest_rlenv.verdict import Outcome
 
+SHOWN_NOTES = ("task-warning", "selection-unverified")
+"""Codes of notes that a summary shows whatever the verdict: a task that passed may have been another one."""
+
 
 @dataclass(frozen=True)
 class Result:
@@ -74,7 +77,7 @@ class Result:
             message=message,
             error_kind=None if held else error.get("kind"),
             seconds=record.get("seconds", 0.0),
-            warnings=tuple(n["text"] for n in record.get("notes", ()) if n["code"] == "task-warning"),
+            warnings=tuple(n["text"] for n in record.get("notes", ()) if n["code"] in SHOWN_NOTES),
             logs=record.get("logs"),
             sandbox=record.get("sandbox") or "",
             tries=len(record.get("tries") or ()) + 1,

@@ -92,6 +92,16 @@ def test_a_server_that_dies_is_an_error_and_the_next_rollout_has_a_fresh_one(pro
     assert "about to die" in record["error"]["detail"]
 
 
+def test_a_task_that_may_be_another_one_is_told_though_it_passes(project: Project) -> None:
+    folder = write_environment(project.path / "odd", a=[{"do": "win"}])
+    (folder / "rlenv.yaml").write_text(
+        "openenv: {tasks: [{id: a, reset: {leaks: true}, oracle: oracle/a.json}]}"
+    )
+    result = project.run(f"--rlenv={folder}", *PROCESS, ODD_SERVER, sandbox=None)
+    assert outcomes(result) == {"passed": 1}
+    result.stdout.fnmatch_lines(["warning  a: neither state nor observation says which task is played*"])
+
+
 def test_a_rollout_that_an_error_ended_is_tried_again_on_a_fresh_server(project: Project) -> None:
     folder = write_environment(project.path / "odd", b=[{"do": "die"}])
     mark = project.path / "starts"
@@ -128,6 +138,17 @@ def test_without_an_engine_there_is_one_message(guess: Project, monkeypatch: pyt
     result = guess.run("--rlenv=guess", sandbox=None)  # now its server must be asked for tasks
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert "its tasks are known to its server only, which cannot be asked" in result.stderr.str()
+
+
+def test_a_file_that_cannot_be_read_is_told_without_an_engine(
+    guess: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "unix:///no/such.sock")
+    (guess.path / "guess" / "openenv.yaml").write_text("foo: [")
+    assert outcomes(run(guess)) == {"errors": 1}
+    (record,) = guess.records()
+    assert record["error"]["type"] == "TaskInvalid"
+    assert "is not YAML" in record["error"]["message"]
 
 
 def test_a_sandbox_without_servers_is_a_skip(guess: Project) -> None:

@@ -5,6 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -109,3 +113,43 @@ def test_containers_of_verifiers_run_tasks_and_are_gone(real: Project) -> None:
     assert {record["verdict"] for record in real.records()} == {"passed"}
     assert {record["runner"].split()[0] for record in real.records()} == {"docker"}
     assert set(_listed()) <= before
+
+
+def test_containers_of_verifiers_are_gone_after_a_kill(real: Project) -> None:
+    if shutil.which("docker") is None:
+        pytest.skip("no docker")
+    from pytest_rlenv.frameworks.verifiers.leftovers import _listed
+
+    marker = real.path / "began"
+    (real.path / "toy_lasts.py").write_text(
+        "import asyncio, pathlib\n"
+        "import verifiers.v1 as vf\n"
+        "__all__ = ['Lasts']\n"
+        "class LastTask(vf.Task[vf.TaskData]):\n"
+        "    async def validate(self, runtime):\n"
+        f"        pathlib.Path({str(marker)!r}).write_text('x')\n"
+        "        await asyncio.sleep(300)\n"
+        "class Lasts(vf.Taskset[LastTask]):\n"
+        "    def load(self):\n"
+        "        yield LastTask(vf.TaskData(id='one', prompt='wait'))\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-m", "pytest", "-q", "--rlenv-taskset=toy-lasts"],
+        cwd=real.path,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as pytest_run:
+        try:
+            _wait_for(marker.exists)
+            mine = [line for line in _listed() if f"-{pytest_run.pid}-" in line]
+            assert mine
+        finally:
+            pytest_run.kill()
+    _wait_for(lambda: not set(mine) & set(_listed()))
+
+
+def _wait_for(condition: Callable[[], object]) -> None:
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.05)

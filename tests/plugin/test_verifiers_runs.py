@@ -51,6 +51,14 @@ def test_what_a_gold_check_tells_is_in_the_record(toys: Project) -> None:
     assert json.loads((logs / "trace.json").read_text())["task"]["data"]["kind"] == "prints"
 
 
+def test_what_json_cannot_hold_is_the_tasksets_fault_and_ends_nothing(toys: Project) -> None:
+    run(toys, TRUST, *kinds("gold-odd", "good")).assert_outcomes(passed=1, errors=1)
+
+    error = by_task(toys)["gold-odd"]["error"]
+    assert error["type"] == "RewardMissing"
+    assert "TypeError" in error["message"]
+
+
 def test_nop_is_the_score_of_the_untouched_task(toys: Project) -> None:
     run(toys, TRUST, "--agent=nop", *kinds(*NOP))
 
@@ -184,6 +192,8 @@ def test_a_task_whose_row_is_not_all_of_it_is_found_again(toys: Project) -> None
 
 def test_rows_without_a_taskset_say_what_is_missing(toys: Project) -> None:
     shutil.copytree(EXAMPLE, toys.path / "rows")
+    (toys.path / "rows" / "a").mkdir()
+    (toys.path / "rows" / "a" / "notes.json").write_text("{}")  # may be anything: good.jsonl is surely rows
 
     result = run(toys, "--rlenv=rows")
 

@@ -116,6 +116,8 @@ class OpenEnvFinder:
             if place.has_folder_tasks and not asked:
                 return Finding()  # what has tasks in folders is not started to look for more
             tasks = self._of_server(place, folder, manifest) or [Listed(EPISODE)]
+            if len(tasks) >= task_api.MOST_TASKS:
+                warnings = (f"its server may list more than the {len(tasks)} tasks that are taken",)
         refs = tuple(_ref(folder, manifest, task) for task in tasks)
         return Finding(refs, tuple(f"{place.title}: {line}" for line in (*manifest.warnings, *warnings)))
 

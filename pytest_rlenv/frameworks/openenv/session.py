@@ -45,6 +45,8 @@ CLOSED = "CLOSED"
 
 _CONNECT_SEC = 10.0
 _CLOSE_SEC = 2.0
+_TOO_BIG = 1009
+"""The code with which our side closes a connection whose frame is too large."""
 _MAY_BLOCK = 32 * 1024
 """Bytes that always fit into a socket's buffer; what is larger may block when it is sent."""
 
@@ -165,6 +167,8 @@ class Session:
         except TimeoutError:
             raise self._late(doing, limit) from None
         except ConnectionClosed as closed:
+            if closed.sent is not None and closed.sent.code == _TOO_BIG:
+                raise self._too_big(doing) from None
             if time.monotonic() >= until:
                 raise self._late(doing, limit) from None
             if doing == RESET and self._server.ended() is None:
@@ -172,6 +176,14 @@ class Session:
             raise self._server.failed(f"closed the connection at {doing}: {closed}") from None
         self._log.received(came)
         return self._read(came, doing)
+
+    def _too_big(self, doing: str) -> EnvironmentFailed:
+        return EnvironmentFailed(
+            f"the server's answer to {doing} is larger than {LARGEST_FRAME} bytes, as OpenEnv's own client "
+            "would not take it either",
+            hint="have the environment show less, or name a file instead",
+            detail=self._server.tail(),
+        )
 
     def _late(self, doing: str, limit: float) -> Exception:
         """Return the error for an answer that did not come in time."""

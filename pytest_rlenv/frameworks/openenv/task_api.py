@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from pytest_rlenv.environments.discovery import task_id
 from pytest_rlenv.errors import EnvironmentFailed
@@ -37,7 +38,7 @@ def list_tasks(routes: Routes) -> list[Listed] | None:
         raise EnvironmentFailed(f"GET /list_environments was answered with {names!r}, not a list of names")
     if not names:
         return None
-    name = names[0]
+    name = quote(names[0], safe="")
     try:
         splits = routes.ask("GET", f"/{name}/splits")
         found: list[Listed] = []

@@ -16,7 +16,8 @@ from pytest_rlenv.frameworks.verifiers.process import ChildFailed, TasksetProces
 from pytest_rlenv.frameworks.verifiers.rows import Listed, store, task_refs
 from pytest_rlenv.settings import Settings
 
-ROWS = (".parquet", ".jsonl", ".json", ".arrow", ".csv")
+ROWS = (".parquet", ".jsonl", ".arrow", ".csv", ".json")
+"""Endings of files with rows, the surest first."""
 LIST_LIMIT = 900.0
 """Seconds for a taskset to list its tasks: it may have to download them."""
 
@@ -71,7 +72,7 @@ class VerifiersFinder:
         """Return why there are none, where something of Verifiers' is there."""
         if not asked and VERIFIERS not in place.tags:
             return ""
-        rows = next((path for path in place.files if path.endswith(ROWS)), None)
+        rows = min((path for path in place.files if path.endswith(ROWS)), key=_likely_rows, default=None)
         what = f"its rows ({rows}) hold" if rows else "it holds"
         return (
             f"{what} no code that gives a reward: name the taskset that scores them with --rlenv-taskset ID, "
@@ -154,6 +155,12 @@ def _cannot_be_loaded(taskset: str, failure: ChildFailed, process: TasksetProces
     if process.unknown_version:
         hint = f"{process.words} is not known here: this was written for verifiers 0.4"
     return SpecError(f"taskset {taskset} cannot be loaded: {failure}", hint=hint, detail=failure.detail)
+
+
+def _likely_rows(path: str) -> tuple[int, int, str]:
+    """Return a key by which a file that surely has rows comes before one that may be anything."""
+    kind = next(number for number, suffix in enumerate(ROWS) if path.endswith(suffix))
+    return kind, path.count("/"), path
 
 
 def _module(taskset: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pytest_rlenv.errors import SpecError
 from pytest_rlenv.identity import cache_root
-from pytest_rlenv.secret_forms import says_secret
+from pytest_rlenv.secret_forms import is_personal
 from pytest_rlenv.settings import Settings
 
 PROGRAM = "vf-eval"
@@ -51,11 +51,7 @@ def variables(environ: Mapping[str, str], passed: Sequence[str], run: str) -> di
         passed: names that are kept though they are secret.
         run: the word that containers are labelled with.
     """
-    kept = {
-        name: value
-        for name, value in environ.items()
-        if name in passed or not (says_secret(name) or name.upper().endswith("API_KEY"))
-    }
+    kept = {name: value for name, value in environ.items() if name in passed or not is_personal(name, value)}
     home = cache_root() / "verifiers" / "home"
     home.mkdir(parents=True, exist_ok=True)
     caches = Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")

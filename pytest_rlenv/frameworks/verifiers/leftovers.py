@@ -5,8 +5,13 @@ from __future__ import annotations
 import contextlib
 import subprocess
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
+from pytest_rlenv.errors import EngineUnavailable
 from pytest_rlenv.sandboxes.owners import NAME_PREFIX, Owner
+
+if TYPE_CHECKING:
+    from pytest_rlenv.sandboxes.docker.reaper import Reaper
 
 LABEL = "verifiers.run"
 """Verifiers gives it to each container; its value is the variable ``VF_RUN_ID``."""
@@ -16,6 +21,20 @@ _LIMIT = 60.0
 def new_run_word() -> str:
     """Return a word for one interpreter, that tells whose it is."""
     return NAME_PREFIX + Owner.me().new_name()
+
+
+def removed_after_us(run: str) -> Reaper | None:
+    """Have an interpreter's containers removed when this process is killed; ``None`` without an engine.
+
+    Returns:
+        Who waits for that, to be stopped when they have been removed.
+    """
+    from pytest_rlenv.sandboxes.docker.endpoint import resolve_endpoint
+    from pytest_rlenv.sandboxes.docker.reaper import Reaper
+
+    with contextlib.suppress(EngineUnavailable, OSError):
+        return Reaper(resolve_endpoint(), f"{LABEL}={run}")
+    return None
 
 
 def remove_containers(run: str) -> None:

@@ -12,23 +12,24 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_rlenv.errors import SandboxFailed, Stage, StageTimeout, VerifierTimeout
 from pytest_rlenv.frameworks.kept import Kept
 from pytest_rlenv.frameworks.verifiers.interpreter import absent, find_python, variables
-from pytest_rlenv.frameworks.verifiers.leftovers import new_run_word, remove_containers
+from pytest_rlenv.frameworks.verifiers.leftovers import new_run_word, remove_containers, removed_after_us
+from pytest_rlenv.frameworks.verifiers.printed import PrintedLog
 from pytest_rlenv.processes.guarded import GuardedProcess
 from pytest_rlenv.settings import Settings
 from pytest_rlenv.text import clean, tail
 from pytest_rlenv.verdict import number
 
+if TYPE_CHECKING:
+    from pytest_rlenv.sandboxes.docker.reaper import Reaper
+
 START = Path(__file__).with_name("child") / "start.py"
 START_LIMIT = 120.0
 """Seconds for the interpreter to start, and to import the package."""
-
-LOG_BYTES = 1024 * 1024
-"""Bytes at the end of what it prints that are left with a rollout."""
 
 _KNOWN = ("0.4.",)
 """Beginnings of the package's versions that this was written for."""
@@ -73,24 +74,26 @@ class TasksetProcess:
         paths: Sequence[str] = (),
     ) -> None:
         self._run = new_run_word()
-        self._folder = tempfile.TemporaryDirectory(prefix="rlenv-verifiers-")
-        self._log = Path(self._folder.name) / "log.txt"
         self._closing = threading.Lock()
         self._closed = False
-        self._shown = 0
+        self._reaper: Reaper | None = None
         self.expects_containers = False
         """True once it may have started containers."""
+        handle, name = tempfile.mkstemp(prefix="rlenv-verifiers-")
+        self._log = PrintedLog(handle)
         try:
             self._process = GuardedProcess(
                 [python, str(START)],
                 env=variables(environ, passed, self._run),
                 cwd=Path(os.getcwd()),  # noqa: PTH109 - relative paths of a taskset are meant from there
-                log=self._log,
+                log=Path(name),
                 talk=True,
             )
         except OSError as error:
-            self._folder.cleanup()
+            self._log.close()
             raise SandboxFailed(f"{python} cannot be started: {error}", stage=Stage.START) from error
+        finally:
+            Path(name).unlink()  # both ends are open, and nothing is left of it however this process ends
         self._numbers = itertools.count(1)
         self._messages: queue.Queue[dict[str, Any] | None] = queue.Queue()
         threading.Thread(target=self._read, name="rlenv-verifiers", daemon=True).start()
@@ -121,17 +124,17 @@ class TasksetProcess:
         return not self._closed and self._process.exit_code is None
 
     def expect_containers(self) -> None:
-        """Take note that it may start containers: those that are left are removed when it is closed."""
-        self.expects_containers = True
+        """Take note that it may start containers: what is left of them is removed, however this ends."""
+        with self._closing:
+            if not (self.expects_containers or self._closed):
+                self._reaper = removed_after_us(self._run)
+            self.expects_containers = True
 
     def leave_log(self, path: Path) -> None:
         """Write what it has printed since this was last asked; nothing if it has printed nothing."""
-        with contextlib.suppress(OSError), self._log.open("rb") as file:
-            file.seek(self._shown)
-            data = file.read()
-            self._shown += len(data)
-            if data:
-                path.write_bytes(data[-LOG_BYTES:])
+        with contextlib.suppress(OSError):
+            if data := self._log.news():
+                path.write_bytes(data)
 
     def ask(self, what: str, request: Mapping[str, Any], *, limit: float, stage: Stage) -> dict[str, Any]:
         """Have something done, and return what came of it.
@@ -157,7 +160,7 @@ class TasksetProcess:
                 if message.get("done") == asked:
                     break
         except queue.Empty:
-            said = self._process.tail()
+            said = self._log.tail()
             self.close()
             kind = VerifierTimeout if stage is Stage.VERIFY else StageTimeout
             raise kind(
@@ -182,8 +185,9 @@ class TasksetProcess:
             self._process.close()
             if self.expects_containers:
                 remove_containers(self._run)
-            with contextlib.suppress(OSError):
-                self._folder.cleanup()
+            if self._reaper is not None:
+                self._reaper.stop(sweep=False)
+            self._log.close()
 
     def _send(self, message: Mapping[str, Any], stage: Stage) -> None:
         try:
@@ -201,7 +205,7 @@ class TasksetProcess:
             code = self._process.exit_code
         ended = "was ended" if code is None else f"ended (exit code {code})"
         return SandboxFailed(
-            f"the taskset's interpreter {ended}", detail=tail(clean(self._process.tail())), stage=stage
+            f"the taskset's interpreter {ended}", detail=tail(clean(self._log.tail())), stage=stage
         )
 
     def _read(self) -> None:

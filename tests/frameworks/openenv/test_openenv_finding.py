@@ -210,6 +210,16 @@ def test_a_server_is_asked_for_its_tasks(tmp_path: Path, listing: str) -> None:
     assert found.tasks[0].attributes == {"split": "train"}
 
 
+def test_a_server_with_more_tasks_than_are_taken_is_told(
+    tmp_path: Path, listing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task_api, "MOST_TASKS", 2)
+    write_environment(tmp_path / "env")
+    found = find(tmp_path / "env", ask=tmp_path, options={"openenv_url": listing})
+    assert ids(found) == ["train/one", "train/two"]
+    assert "may list more than the 2 tasks" in found.warnings[0]
+
+
 def test_without_a_list_there_is_one_episode(tmp_path: Path) -> None:
     write_environment(tmp_path / "env")
     with served() as url:
@@ -247,9 +257,9 @@ def test_pages_that_do_not_fit_are_an_error(monkeypatch: pytest.MonkeyPatch) -> 
     class Short:
         def ask(self, method: str, path: str, body: Any = None) -> Any:
             answers = {
-                "/list_environments": ["e"],
-                "/e/splits": [{"name": "s"}],
-                "/e/num_tasks": {"num_tasks": 3},
+                "/list_environments": ["an e/?"],
+                "/an%20e%2F%3F/splits": [{"name": "s"}],
+                "/an%20e%2F%3F/num_tasks": {"num_tasks": 3},
             }
             return answers.get(path, {"tasks": [{}]})
 

@@ -22,7 +22,7 @@ from pytest_rlenv.agents.replay.agent import ReplayAgent
 from pytest_rlenv.errors import RlenvError, Unsupported
 from pytest_rlenv.frameworks.context import RolloutContext
 from pytest_rlenv.frameworks.openenv import host as host_module
-from pytest_rlenv.frameworks.openenv import launch
+from pytest_rlenv.frameworks.openenv import launch, session
 from pytest_rlenv.frameworks.openenv.framework import OpenEnvFramework
 from pytest_rlenv.options import Value
 from pytest_rlenv.rollout import Rollout, StageClock
@@ -115,6 +115,8 @@ def raw(reward: str) -> dict[str, Any]:
         ([raw("[1]")], "RewardInvalid", "an array"),
         ([raw('{"a": 1}')], "RewardInvalid", "an object"),
         ([raw("1e300")], "RewardInvalid", "1e+100"),
+        ([raw("1e400")], "RewardInvalid", "too large"),
+        ([raw("1" + "0" * 400)], "RewardInvalid", "too large"),
         ([raw("true")], "1.0", ""),
         ([earn(7, True)], "RewardContractBroken", "7.0 is outside of the usual range 0.0 to 1.0"),
         ([{"do": "explode"}], "EnvironmentFailed", "EXECUTION_ERROR: environment exploded"),
@@ -147,6 +149,15 @@ def test_what_a_step_is_answered_with(
     done = run(write_environment(tmp_path / "env", t=actions), url, tmp_path)
     assert done.told == told
     assert words in (done.error.message if done.error else "")
+
+
+def test_a_frame_that_is_too_large_is_an_error_of_the_environment(
+    tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "LARGEST_FRAME", 2000)
+    done = run(write_environment(tmp_path / "env", t=[{"do": "raw", "text": "x" * 3000}]), url, tmp_path)
+    assert done.told == "EnvironmentFailed"
+    assert "larger than 2000 bytes" in str(done.error)
 
 
 @pytest.mark.parametrize(

@@ -87,13 +87,24 @@ def test_the_server_sees_none_of_the_callers_secrets(tmp_path: Path) -> None:
         Manifest(),
         tmp_path,
         tmp_path,
-        {"PATH": os.environ["PATH"], "OPENAI_API_KEY": "sk-secret", "HF_TOKEN": "hf_secret"},
+        {
+            "PATH": os.environ["PATH"],
+            "OPENAI_API_KEY": "sk-secret",
+            "HF_TOKEN": "hf_secret",
+            "UV_PUBLISH_TOKEN": "pypi-secret",
+            "UV_INDEX_OURS_PASSWORD": "secret",
+            "UV_INDEX_URL": "https://me:secret@index.example/simple",
+            "UV_OFFLINE": "1",
+            "SSH_AUTH_SOCK": "/tmp/agent",
+        },
     )
     with pytest.raises(SandboxFailed) as caught:
         one.start()
     assert "PORT" in caught.value.detail
     assert "KEY" not in caught.value.detail
-    assert "TOKEN" not in caught.value.detail
+    assert "UV_OFFLINE" in caught.value.detail
+    for word in ("TOKEN", "PASSWORD", "INDEX", "SSH"):
+        assert word not in caught.value.detail
 
 
 @pytest.mark.parametrize(

@@ -49,13 +49,19 @@ def test_secrets_and_the_home_stay_out(tmp_path: Path, monkeypatch: pytest.Monke
         "HF_TOKEN_PATH": "/home/me/token",
         "MY_API_KEY": "k",
         "JUDGE_API_KEY": "j",
+        "DATABASE_URL": "postgres://me:pw@db.example/x",
+        "HTTPS_PROXY": "http://me:pw@proxy.example:3128",
+        "http_proxy": "http://proxy.example:3128",
+        "SSH_AUTH_SOCK": "/tmp/agent",
         "PLAIN": "yes",
         "XDG_CACHE_HOME": "/home/me/.cache",
     }
 
     found = variables(given, ["JUDGE_API_KEY"], "run-1")
 
-    assert not {"HF_TOKEN", "HF_TOKEN_PATH", "MY_API_KEY"} & found.keys()
+    assert not {"HF_TOKEN", "HF_TOKEN_PATH", "MY_API_KEY", "SSH_AUTH_SOCK"} & found.keys()
+    assert not {"DATABASE_URL", "HTTPS_PROXY"} & found.keys()
+    assert found["http_proxy"] == given["http_proxy"]
     assert (found["JUDGE_API_KEY"], found["PLAIN"], found["VF_RUN_ID"]) == ("j", "yes", "run-1")
     assert found["HOME"].startswith(str(tmp_path))
     assert found["HF_HOME"].startswith(str(tmp_path))
@@ -86,6 +92,19 @@ def test_after_a_time_out_nothing_more_is_to_be_had(tmp_path: Path) -> None:
         assert not process.alive
         with pytest.raises(SandboxFailed):
             process.ask("gold", request("good", tmp_path), limit=60, stage=Stage.VERIFY)
+
+
+def test_nothing_is_left_of_what_it_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    said = tmp_path / "said.txt"
+    with interpreter() as process:
+        assert list(tmp_path.iterdir()) == []  # so that a kill of this process leaves nothing either
+        process.ask("gold", request("prints", tmp_path), limit=60, stage=Stage.VERIFY)
+        process.leave_log(said)
+        assert said.read_text()
+        said.unlink()
+        process.leave_log(said)
+        assert not said.exists()
 
 
 def test_a_program_that_is_no_python_is_told(tmp_path: Path) -> None:

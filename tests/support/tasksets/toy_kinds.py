@@ -18,7 +18,7 @@ LIMITS = {
     "agent-slow": vf.TaskTimeout(agent=0.4),
     "validate-slow": vf.TaskTimeout(scoring=0.2),
 }
-GOLD = {"gold-false": False, "gold-none": None, "gold-text": "yes"}
+GOLD = {"gold-false": False, "gold-none": None, "gold-text": "yes", "gold-odd": {(1, 2): 3}}
 
 
 class ToyData(vf.TaskData):

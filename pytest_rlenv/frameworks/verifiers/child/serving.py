@@ -25,18 +25,23 @@ def main() -> None:
     os.dup2(2, 1)
     for line in source:
         try:
-            output.write(json.dumps(answer(json.loads(line)), default=str).encode() + b"\n")
+            output.write(answer(json.loads(line)) + b"\n")
         except BrokenPipeError:
             return
 
 
-def answer(request: Request) -> dict[str, Any]:
+def answer(request: Request) -> bytes:
     """Do what was asked for, and say what came of it; nothing that is raised ends this program."""
     Stages.current = ""
     try:
-        return {"done": request["id"], "result": _operation(request["do"])(request)}
+        found = _operation(request["do"])(request)
+        return _line({"done": request["id"], "result": found})  # what JSON cannot hold is the taskset's, too
     except BaseException as error:  # a taskset may raise anything, SystemExit too
-        return {"done": request["id"], "failed": _told(error)}
+        return _line({"done": request["id"], "failed": _told(error)})
+
+
+def _line(message: dict[str, Any]) -> bytes:
+    return json.dumps(message, default=str).encode()
 
 
 def _operation(name: str) -> Callable[[Request], dict[str, Any]]:
