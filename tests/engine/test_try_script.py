@@ -142,3 +142,14 @@ def test_the_virtual_environment_gets_what_is_named_and_keeps_what_it_had(tmp_pa
     assert install("test", "[local]") == []
     (tmp_path / "pyproject.toml").write_text("# changed")
     assert install() == ["--upgrade pip>=25.1", "--editable .[local] --group test"]
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in ("conftest.py", "tests/conftest.py") if (ROOT / path).exists()]
+)
+def test_what_pytest_loads_first_needs_no_package_of_the_tests(path: str) -> None:
+    """In a new environment there is none of them, and a run from the root loads these files all the same."""
+    packages = ("hypothesis", "jsonschema", "xmlschema", "junitparser", "scipy", "playwright", "websockets")
+    code = f"import runpy, sys; sys.modules.update(dict.fromkeys({packages})); runpy.run_path({path!r})"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
