@@ -102,6 +102,8 @@ def _http_url(text: str) -> str:
     parts = urlsplit(text)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("is not an address such as http://127.0.0.1:8000")
+    if parts.query or parts.fragment:
+        raise ValueError("is not an address alone: paths are put after it")
     return text.rstrip("/")
 
 

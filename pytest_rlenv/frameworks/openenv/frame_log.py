@@ -22,10 +22,14 @@ class FrameLog:
 
     def sent(self, frame: dict[str, Any]) -> None:
         """Keep what is sent."""
+        if self._full:
+            return
         self._write("sent", json.dumps(frame))
 
     def received(self, text: str | bytes) -> None:
         """Keep what came, as it came if it is JSON."""
+        if self._full:
+            return
         if isinstance(text, bytes):
             text = text.decode(errors="replace")
         try:
@@ -38,9 +42,11 @@ class FrameLog:
         """End the file."""
         self._file.close()
 
+    @property
+    def _full(self) -> bool:
+        return self._left < 0 or self._file.closed
+
     def _write(self, what: str, frame: str) -> None:
-        if self._left < 0 or self._file.closed:
-            return
         line = f'{{"at": {time.monotonic() - self._begin:.3f}, "{what}": {frame}}}\n'
         self._left -= len(line)
         if self._left < 0:

@@ -26,6 +26,8 @@ DOCKER, PROCESS, URL = "docker", "process", "url"
 
 READY_SEC = 180.0
 """Seconds for a server to answer; OpenEnv's imports take four on an idle machine, thirty on a busy one."""
+UP_SEC = 20.0
+"""Likewise, for one that is said to be up: every task would wait for it."""
 BUILD_SEC = 1800.0
 TRIES = 3
 """Ports that are tried where another program was quicker."""
@@ -66,6 +68,13 @@ def check_launcher(settings: Settings) -> None:
             f"--rlenv-openenv-{what} means nothing to --rlenv-openenv-launcher {launcher}",
             hint="add --rlenv-openenv-launcher process --rlenv-trust-code",
         )
+    if settings.openenv_command:
+        try:
+            shlex.split(settings.openenv_command)
+        except ValueError as error:
+            raise SpecError(
+                f"--rlenv-openenv-command = {settings.openenv_command!r} is no command line: {error}"
+            ) from None
     if launcher == PROCESS and not given and shutil.which("uv") is None:
         raise SpecError(
             "--rlenv-openenv-launcher process: no `uv` is here to install the environment's packages with",
@@ -136,7 +145,7 @@ class Launch:
         launcher = launcher_of(self.settings)
         if launcher == URL:
             assert self.settings.openenv_url is not None
-            return _ready(UrlServer(self.settings.openenv_url), READY_SEC * self.patience)
+            return _ready(UrlServer(self.settings.openenv_url), UP_SEC * self.patience)
         if launcher == PROCESS:
             return self._process()
         return _ready(self._container(), READY_SEC * self.patience)

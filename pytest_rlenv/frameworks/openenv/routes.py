@@ -144,7 +144,8 @@ def _await(server: Server, routes: Routes, seconds: float) -> None:
         if time.monotonic() >= deadline:
             raise SandboxFailed(
                 f"the server is not ready after {number(seconds)} s: {why}",
-                hint=f"{server.url}/health must answer 200; is it the right port?",
+                hint=f"{server.url}/health must answer 200: is it the right port? In a container it must "
+                "listen on 0.0.0.0",
                 detail=server.tail(),
             )
         time.sleep(pause)

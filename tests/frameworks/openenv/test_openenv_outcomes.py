@@ -255,7 +255,7 @@ def test_a_session_that_becomes_free_is_taken(tmp_path: Path) -> None:
 
 
 def test_a_server_that_is_never_healthy_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launch, "READY_SEC", 0.2)
+    monkeypatch.setattr(launch, "UP_SEC", 0.2)
     folder = write_environment(tmp_path / "env", t=[{"do": "win"}])
     with served() as url:
         done = run(folder, f"{url}/sub", tmp_path)
@@ -264,7 +264,7 @@ def test_a_server_that_is_never_healthy_is_an_error(tmp_path: Path, monkeypatch:
 
 
 def test_a_server_that_is_gone_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launch, "READY_SEC", 0.2)
+    monkeypatch.setattr(launch, "UP_SEC", 0.2)
     with served() as url:
         pass
     done = run(write_environment(tmp_path / "env", t=[{"do": "win"}]), url, tmp_path)

@@ -114,6 +114,8 @@ def test_the_server_sees_none_of_the_callers_secrets(tmp_path: Path) -> None:
         ({"openenv_launcher": "url"}, "which is not said"),
         ({"openenv_launcher": "docker", "openenv_python": "python"}, "-python means nothing to --rlenv"),
         ({"openenv_url": "http://127.0.0.1:1"}, "means nothing to --rlenv-openenv-launcher process"),
+        ({"openenv_command": "serve 'it {port}"}, "is no command line: No closing quotation"),
+        ({"openenv_url": "http://127.0.0.1:1?key=x"}, "is not an address alone"),
     ],
 )
 def test_options_that_make_no_sense_are_told(options: dict[str, object], words: str) -> None:
