@@ -18,7 +18,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "CONT
 BLOCK = re.compile(r"^```(?P<kind>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 NAMED = re.compile(r"^# (?P<path>[\w./-]+\.(?:py|toml))\n")
 
-BY_HAND = {"bash scripts/try.sh", "bash scripts/test.sh", "bash scripts/test.sh --fast"}
+BY_HAND = {"bash scripts/try.sh", *(f"bash scripts/test.sh{mode}" for mode in ("", " --fast", " --all"))}
 """What sets the machine up and runs the tests themselves: these are run by CI, not by a test."""
 
 

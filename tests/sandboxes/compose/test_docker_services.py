@@ -213,7 +213,11 @@ def test_two_at_once_with_the_same_names_ports_and_ranges(start: Start, engine: 
 @pytest.mark.parametrize(
     ("db", "words", "detail"),
     [
-        ("command: [sh, -c, 'echo no space >&2; exit 7']", "service 'db' ended with exit code 7", "no space"),
+        (
+            "command: [sh, -c, 'echo no space >&2; exit 7'], healthcheck: {test: 'false', interval: 60s}",
+            "service 'db' ended with exit code 7",
+            "no space",
+        ),
         (
             "command: [sleep, '60'], healthcheck: {test: 'echo not yet; false', interval: 50ms, retries: 2}",
             "service 'db' is unhealthy",
