@@ -138,7 +138,7 @@ run_tests fast -m "not docker and not harbor and not nemo_gym and not openenv an
 [[ -z $fast ]] || exit 0
 engine_tests
 package_tests harbor Harbor
-large_package_tests openenv OpenEnv openenv-0.10.0 "0.5 GB"
+package_tests openenv OpenEnv
 large_package_tests verifiers Verifiers verifiers-0.4.0 "0.6 GB"
 large_package_tests nemo_gym "NeMo Gym" nemo-gym-0.4.0 "1.5 GB"
 headline "matrix of pytest and Python versions"
