@@ -5,6 +5,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 
+from pytest_rlenv.sandboxes.model import Completed
+
 STDERR = 2
 _HEADER = 8
 
@@ -90,3 +92,18 @@ class Output:
         """Take bytes of stream 1 (stdout) or 2 (stderr)."""
         (self.stderr if stream == STDERR else self.stdout).write(data)
         self.both.write(data)
+
+    def completed(
+        self, exit_code: int | None, *, timed_out: bool, seconds: float, oom_killed: bool | None = None
+    ) -> Completed:
+        """Return how the command ended that printed this; the arguments are the fields of that name."""
+        return Completed(
+            exit_code=exit_code,
+            stdout=self.stdout.value(),
+            stderr=self.stderr.value(),
+            output=self.both.value(),
+            output_bytes=self.both.total,
+            timed_out=timed_out,
+            seconds=seconds,
+            oom_killed=oom_killed,
+        )

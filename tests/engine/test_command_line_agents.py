@@ -166,7 +166,9 @@ def record_of(tmp: Path, agent: str, model: ScriptedModel, *more: str) -> dict[s
     assert lines, f"{done.stdout}\n{done.stderr}"
     record: dict[str, Any] = json.loads(lines[-1])
     error = record["error"] or {}
-    if error.get("stage") == "agent_setup" and OFFLINE.search(error["detail"]):
+    # CI installs packages itself, so there a registry that does not answer is a failure
+    offline = error.get("stage") == "agent_setup" and OFFLINE.search(error["detail"])
+    if offline and not os.environ.get("CI"):
         pytest.skip(f"the package registries cannot be reached from here: {error['detail'].splitlines()[-1]}")
     record["said"] = f"{done.stdout}\n{done.stderr}"
     return record

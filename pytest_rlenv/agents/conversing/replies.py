@@ -97,14 +97,11 @@ def parse_reply(answer: object, number: int) -> Reply:
     Raises:
         Unreadable: it is no chat completion.
     """
-    try:
-        choice = answer["choices"][0]  # type: ignore[index]  # what it is not is caught below
-        message = choice["message"]
-        if not isinstance(message, Mapping):
-            raise TypeError
-    except (KeyError, IndexError, TypeError):
-        raise Unreadable("no choices[0].message in it") from None
-    assert isinstance(answer, Mapping)
+    choices = answer.get("choices") if isinstance(answer, Mapping) else None
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    message = choice.get("message") if isinstance(choice, Mapping) else None
+    if not (isinstance(answer, Mapping) and isinstance(choice, Mapping) and isinstance(message, Mapping)):
+        raise Unreadable("no choices[0].message in it")
     text = _text(message.get("content"))
     reasoning = _text(message.get("reasoning_content") or message.get("reasoning"))
     calls = tuple(_calls(message.get("tool_calls"), number))

@@ -113,13 +113,8 @@ class DockerBox:
                     self._processes.kill_all(command)
                 exit_code = None if timed_out else self._exit_code(command, user, cwd)
             wait = _OOM_WAIT if exit_code == KILLED else 0.0
-            output = command.output
-            return Completed(
-                exit_code=exit_code,
-                stdout=output.stdout.value(),
-                stderr=output.stderr.value(),
-                output=output.both.value(),
-                output_bytes=output.both.total,
+            return command.output.completed(
+                exit_code,
                 timed_out=timed_out,
                 seconds=time.monotonic() - begin,
                 oom_killed=self._oom.happened(self._container, ooms, wait=wait),

@@ -106,18 +106,13 @@ class DockerServer:
             with closing(command):
                 timed_out = not command.pump(begin + timeout)
                 code, started = (None, True) if timed_out else command.result()
-        output = command.output
         if not started:
             raise SandboxFailed(
                 f"{argv[0]!r} cannot be started beside the server",
-                detail=output.both.value().decode(errors="replace"),
+                detail=command.output.both.value().decode(errors="replace"),
             )
-        return Completed(
-            exit_code=code,
-            stdout=output.stdout.value(),
-            stderr=output.stderr.value(),
-            output=output.both.value(),
-            output_bytes=output.both.total,
+        return command.output.completed(
+            code,
             timed_out=timed_out,
             seconds=time.monotonic() - begin,
         )

@@ -122,13 +122,8 @@ class LocalBox:
             exit_code = None if timed_out else self._exit_code(process, user, cwd)
         if self._entrypoint is not None:
             self._entrypoint.check()
-        output = process.output
-        return Completed(
-            exit_code=exit_code,
-            stdout=output.stdout.value(),
-            stderr=output.stderr.value(),
-            output=output.both.value(),
-            output_bytes=output.both.total,
+        return process.output.completed(
+            exit_code,
             timed_out=timed_out,
             seconds=time.monotonic() - begin,
             oom_killed=self._limits.ran_out_of_memory(ooms),
