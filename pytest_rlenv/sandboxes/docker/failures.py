@@ -128,8 +128,12 @@ def _is_timeout(error: BaseException) -> bool:
 
 
 def _of_loaded(names: Iterable[tuple[str, str]]) -> tuple[type[BaseException], ...]:
-    """Return exceptions of libraries that are loaded: the others cannot have raised theirs."""
-    return tuple(getattr(sys.modules[module], name) for module, name in names if module in sys.modules)
+    """Return exceptions of libraries that are loaded: the others cannot have raised theirs.
+
+    Nor can one that another thread is just loading: it may stand in ``sys.modules`` without its names.
+    """
+    found = (getattr(sys.modules.get(module), name, None) for module, name in names)
+    return tuple(each for each in found if each is not None)
 
 
 def _other_sockets() -> str:
