@@ -11,6 +11,7 @@ import pytest
 from support.nemo_gym import FakeGym, row
 
 from pytest_rlenv.agents.ending import AgentTimedOut
+from pytest_rlenv.agents.episode import Call
 from pytest_rlenv.errors import (
     JudgementFailed,
     RewardInvalid,
@@ -197,11 +198,35 @@ def test_a_tool_of_a_gymnasium_server_is_a_step_too(steps: FakeGym) -> None:
     answer = {"observation": "moved", "reward": 1, "terminated": False, "truncated": False}
     steps.routes["/step"] = stepping({**answer, "info": info}, answer)
     episode = StepEpisode(begun(steps), ROW, None, 2)
-    assert episode.call("move", '{"to": "n"}', call_id="c") == "north"
+    assert episode.call("move", '{"to": "n"}', call_id="c") == "north\n\nmoved"
     assert not episode.done
     assert episode.call("move", {}) == "moved"
     assert episode.done  # that was the last step
     assert episode.call("move", {}) == "the episode has ended"
+
+
+def test_all_calls_of_a_reply_are_one_step(steps: FakeGym) -> None:
+    outputs = [{"call_id": "b", "output": "B"}, {"call_id": "a", "output": "A"}]
+    answer = {"observation": "moved", "reward": 1, "terminated": False}
+    steps.routes["/step"] = stepping({**answer, "info": {"tool_outputs": outputs}}, answer)
+    session = begun(steps)
+    episode = StepEpisode(session, ROW, None, 2)
+    episode.remark("Both ways.")
+    episode.announce([Call("move", {"to": "n"}, "a"), Call("look", "{", "b")])
+    assert episode.call("move", {"to": "n"}, call_id="a") == "A"
+    assert (episode.call("look", "{", call_id="b"), episode.done) == ("B\n\nmoved", False)
+    assert episode.say("done") is None  # that was the last step
+    sent = [[item["type"] for item in body["response"]["output"]] for _, _, body in steps.asked[1:]]
+    assert sent == [["message", "function_call", "function_call"], ["message"]]
+    assert session.judge().rewards == {"reward": 2.0}
+
+
+def test_a_call_that_was_not_announced_is_a_reply_of_its_own(steps: FakeGym) -> None:
+    steps.answers("/step", {"observation": "seen", "reward": 0.5, "terminated": False})
+    episode = StepEpisode(begun(steps), ROW, None, 9)
+    episode.announce([Call("move", {}), Call("look", {})])
+    assert [episode.call("move", {}), episode.call("wait", {})] == ["", "seen"]
+    assert len(steps.asked) == 3
 
 
 @pytest.mark.parametrize(
@@ -267,12 +292,18 @@ def test_what_is_said_beside_a_step_goes_with_it(steps: FakeGym) -> None:
     assert [item["type"] for item in body["response"]["output"]] == ["message", "function_call"]
 
 
-def test_calls_are_counted_where_they_come_one_by_one(gym: FakeGym) -> None:
-    episode = ToolEpisode(begun(gym), ROW, None, calls=2)
+def test_replies_are_counted_whatever_they_call(gym: FakeGym) -> None:
+    episode = ToolEpisode(begun(gym), ROW, None, replies=2)
+    episode.announce([Call("look", {}), Call("see", {})])
     episode.call("look", {})
+    episode.call("see", {})
     assert not episode.done
-    episode.call("look", {})
+    episode.announce([Call("look", {}), Call("see", {})])
+    assert "Not Found" in episode.call("look", {})
+    assert not episode.done
+    assert "Not Found" in episode.call("see", {})  # of the last reply all calls are made
     assert episode.done
+    assert episode.call("look", {}) == "the episode has ended"
 
 
 def test_where_the_next_action_is_asked_for_it_is_not_done(gym: FakeGym) -> None:
