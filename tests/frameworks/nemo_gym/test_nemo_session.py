@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -45,9 +45,14 @@ def steps() -> Iterator[FakeGym]:
 
 
 @pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("SEED_LIMIT", "TOOL_LIMIT", "VERIFY_LIMIT"):
-        monkeypatch.setattr(session_module, name, 0.2)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Return what makes the limits short: a session that is to begin has time for that."""
+
+    def shorten() -> None:
+        for name in ("SEED_LIMIT", "TOOL_LIMIT", "VERIFY_LIMIT"):
+            monkeypatch.setattr(session_module, name, 0.2)
+
+    return shorten
 
 
 def test_the_whole_row_is_sent_and_judged_with_the_response(gym: FakeGym) -> None:
@@ -92,6 +97,12 @@ def test_the_protocols_own_routes_are_no_tools(gym: FakeGym, name: str) -> None:
     assert [path for path, _, _ in gym.asked] == ["/seed_session"]
 
 
+def test_a_mistake_with_a_session_of_the_tools_own_is_the_agents(gym: FakeGym) -> None:
+    said = {"detail": "Session configured for 'waves', but received run_experiment call for 'light'."}
+    gym.answers("/look", said, 400)
+    assert json.loads(begun(gym).call("look", {})) == said
+
+
 def test_a_server_that_loses_its_session_is_broken(gym: FakeGym) -> None:
     gym.cookies = False
     gym.answers("/look", {"detail": "Session not initialized. Please call seed_session first."}, 400)
@@ -122,9 +133,23 @@ def test_a_session_that_does_not_begin_is_the_rows_error(
     assert raised.value.stage is Stage.AGENT_SETUP
 
 
-@pytest.mark.usefixtures("impatient")
-def test_a_server_that_hangs_ends_the_call(gym: FakeGym) -> None:
+@pytest.mark.parametrize(
+    "sent", [b"HTTP/1.1 200 OK\r\nx: ", b"HTTP/1.1 200 OK\r\ncontent-length: 99999\r\n\r\n"]
+)
+def test_an_answer_that_trickles_in_is_late_like_any_other(
+    gym: FakeGym, sent: bytes, impatient: Callable[[], None]
+) -> None:
     session = begun(gym)
+    impatient()
+    gym.trickles("/verify", sent)
+    with pytest.raises(VerifierTimeout, match="POST /verify was not answered"):
+        session.judge()
+    assert not gym.all_sent
+
+
+def test_a_server_that_hangs_ends_the_call(gym: FakeGym, impatient: Callable[[], None]) -> None:
+    session = begun(gym)
+    impatient()
     gym.routes |= {"/look": gym.hang, "/verify": gym.hang}
     with pytest.raises(StageTimeout, match=r"POST /look was not answered within 0\.2 s") as raised:
         session.call("look", {})
@@ -141,6 +166,13 @@ def test_a_server_that_hangs_up_is_gone(gym: FakeGym) -> None:
     gym.answers("/verify", None, 0)
     with pytest.raises(SandboxFailed, match="broke the connection"):
         session.judge()
+
+
+def test_a_redirect_is_not_followed(gym: FakeGym) -> None:
+    gym.answers("/verify", {}, 307)
+    with pytest.raises(RewardMissing, match="status 307") as raised:
+        begun(gym).judge()
+    assert "redirects are not followed" in raised.value.hint
 
 
 def test_too_much_of_an_answer_is_none(gym: FakeGym, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,11 +268,10 @@ def test_a_call_that_was_not_announced_is_a_reply_of_its_own(steps: FakeGym) -> 
         ({"reward": None}, RewardInvalid),
         ({"reward": True}, RewardInvalid),
         ({"reward": 0.0, "mask_sample": True}, JudgementFailed),
+        (b"<html>", RewardMissing),
     ],
 )
-def test_a_step_without_a_reward_is_an_error(
-    steps: FakeGym, answer: dict[str, Any], error: type[Exception]
-) -> None:
+def test_a_step_without_a_reward_is_an_error(steps: FakeGym, answer: Any, error: type[Exception]) -> None:
     steps.answers("/step", answer)
     with pytest.raises(error):
         begun(steps).step([message("hit")])
