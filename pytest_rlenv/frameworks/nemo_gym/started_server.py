@@ -188,7 +188,8 @@ class StartedServer(Server):
 
     def _end(self, why: str) -> None:
         with self._closing:
-            self._why = self._why or why
+            if self._process.exit_code is None:  # else it has died, whoever comes to close it
+                self._why = self._why or why
         self._process.close()
 
 
