@@ -64,7 +64,7 @@ def again(
             for each in _steps(session, output) if session.gymnasium else _calls(session, output):
                 came.append(each)
         finally:
-            _report(context, came)
+            _report(context, came, "steps" if session.gymnasium else "calls")
     if session.gymnasium and (left := _steps_in(output) - len(came)):
         context.rollout.note(
             "replay-diverged", f"the episode was over after {len(came)} of {len(came) + left} steps"
@@ -127,7 +127,7 @@ def _compared(then: str, now: str) -> str:
         return DIFFERS
 
 
-def _report(context: RolloutContext, came: Sequence[Came]) -> None:
+def _report(context: RolloutContext, came: Sequence[Came], kind: str) -> None:
     if not came:
         return
     file = context.folder / "agent" / REPORT
@@ -139,6 +139,6 @@ def _report(context: RolloutContext, came: Sequence[Came]) -> None:
         shown = first if len(first) <= _SHOWN else f"{first[:_SHOWN]}..."
         context.rollout.note(
             "replay-output",
-            f"the server says something else to {len(differing)} of {len(came)} calls than was recorded; the "
+            f"the server says something else to {len(differing)} of {len(came)} {kind} than was recorded; the "
             f"first is `{shown}`",
         )
