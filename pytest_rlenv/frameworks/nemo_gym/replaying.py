@@ -139,6 +139,6 @@ def _report(context: RolloutContext, came: Sequence[Came], kind: str) -> None:
         shown = first if len(first) <= _SHOWN else f"{first[:_SHOWN]}..."
         context.rollout.note(
             "replay-output",
-            f"the server says something else to {len(differing)} of {len(came)} {kind} than was recorded; the "
-            f"first is `{shown}`",
+            f"the server says something else to {len(differing)} of {len(came)} {kind} than was recorded; "
+            f"the first is `{shown}`",
         )
