@@ -168,7 +168,10 @@ class LoadedRow:
 
     def _recorded(self, agent: Agent, attempt: int) -> Recorded | None:
         source = replays_rows(agent)
-        return None if source is None else recorded_rollout(source, self._row, self._name, attempt)
+        if source is None:
+            return None
+        index = int(self._data["line"]) - 1  # but for empty lines
+        return recorded_rollout(source, self._row, self._name, attempt, index)
 
 
 class NemoGymFramework:

@@ -55,7 +55,9 @@ class Recorded:
         return f"{self.reward - TOLERANCE!r} <= reward <= {self.reward + TOLERANCE!r}"
 
 
-def recorded_rollout(source: Path, row: Mapping[str, Any], task: str, attempt: int) -> Recorded | None:
+def recorded_rollout(
+    source: Path, row: Mapping[str, Any], task: str, attempt: int, index: int | None = None
+) -> Recorded | None:
     """Return the recorded rollout of a row; ``None`` if there is none.
 
     Args:
@@ -63,6 +65,8 @@ def recorded_rollout(source: Path, row: Mapping[str, Any], task: str, attempt: i
         row: the row.
         task: the task's id, by which our own runs go.
         attempt: which of several, from 1.
+        index: the row's place in its file, from 0, by which rows of one prompt are told apart where the
+            recording says whose it is.
 
     Raises:
         AgentFailed: the source cannot be read.
@@ -72,7 +76,7 @@ def recorded_rollout(source: Path, row: Mapping[str, Any], task: str, attempt: i
             return _of_our_run(source, task, attempt)
         if is_rollout(source):
             return _of_our_rollout(source, task)
-        found = [each for file in _files(source) for each in _of_file(file, row)]
+        found = [each for file in _files(source) for each in _of_file(file, row, index)]
     except OSError as error:
         raise AgentFailed(f"agent replay: {source} cannot be read: {error.strerror}") from error
     if attempt > len(found):
@@ -97,10 +101,11 @@ def _files(source: Path) -> list[Path]:
     return sorted(path for path in source.glob("*rollouts*.jsonl") if not path.name.endswith(_INPUTS))
 
 
-def _of_file(file: Path, row: Mapping[str, Any]) -> list[Recorded]:
+def _of_file(file: Path, row: Mapping[str, Any], index: int | None) -> list[Recorded]:
     same = [line for line in _lines(file).get(_key(row), ()) if line.content.get("response") is not None]
-    alike = [line for line in same if _agree(line.content, row)]
-    return [_recorded(file, line) for line in alike or same]
+    alike = [line for line in same if _agree(line.content, row)] or same
+    own = [line for line in alike if line.content.get(_INDICES[0]) == index] if index is not None else []
+    return [_recorded(file, line) for line in own or alike]
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,8 @@ def again(
             for each in _steps(session, output) if session.gymnasium else _calls(session, output):
                 came.append(each)
         finally:
-            _report(context, came, "steps" if session.gymnasium else "calls")
+            _write(context, came)
+    _tell(context, came, "steps" if session.gymnasium else "calls")
     if session.gymnasium and (left := _steps_in(output) - len(came)):
         context.rollout.note(
             "replay-diverged", f"the episode was over after {len(came)} of {len(came) + left} steps"
@@ -127,12 +128,14 @@ def _compared(then: str, now: str) -> str:
         return DIFFERS
 
 
-def _report(context: RolloutContext, came: Sequence[Came], kind: str) -> None:
-    if not came:
-        return
-    file = context.folder / "agent" / REPORT
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps([asdict(each) for each in came], indent=1) + "\n")
+def _write(context: RolloutContext, came: Sequence[Came]) -> None:
+    if came:
+        file = context.folder / "agent" / REPORT
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps([asdict(each) for each in came], indent=1) + "\n")
+
+
+def _tell(context: RolloutContext, came: Sequence[Came], kind: str) -> None:
     differing = [each for each in came if each.output == DIFFERS]
     if differing:
         first = " ".join(differing[0].what.split())

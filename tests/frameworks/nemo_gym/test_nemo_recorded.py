@@ -117,6 +117,16 @@ def test_of_several_agents_one_must_be_named(tmp_path: Path) -> None:
         look(tmp_path)
 
 
+def test_rows_of_one_prompt_have_each_their_own_recording(tmp_path: Path) -> None:
+    lines = [
+        rollout_line(ROW, text, 1.0, _ng_task_index=n, _ng_rollout_index=0)
+        for n, text in ((1, "b"), (0, "a"))
+    ]
+    source = write_rows(tmp_path / "out.jsonl", *lines)
+    found = [recorded_rollout(source, ROW, "train/row-0", 1, index) for index in (0, 1, 2, None)]
+    assert [texts(each) for each in found] == ["a", "b", "b", "b"]  # else the first
+
+
 def test_of_several_recordings_it_is_said_which_one(tmp_path: Path) -> None:
     source = write_rows(tmp_path / "out.jsonl", rollout_line(ROW, "3", 0.0), rollout_line(ROW, "4", 1.0))
     found = look(source, attempt=2)
