@@ -16,6 +16,7 @@ SERVER_OPTION = "--rlenv-nemo-server"
 ALIASES = {"turing_vif_simple_agent": "verifif"}
 """Agents that rows on the Hub name and no release of NeMo Gym has, by what they are called now."""
 APP = "app.py"
+_NAME_IT = f"name the server with {SERVER_OPTION} NAME, or a running one with --rlenv-nemo-url"
 _NEAR = 6
 _RAY = re.compile(r"^\s*(import|from) ray\b", re.MULTILINE)
 _RUNS_CODE = frozenset(
@@ -257,8 +258,9 @@ def _unknown(index: Index, data: Mapping[str, Any]) -> TaskInvalid:
     known = (
         f"NeMo Gym {index.version} has none of that name" if agent is not None else "so no server is named"
     )
+    near = _near(index, str(agent)) if agent is not None else ""
     return TaskInvalid(
         f"no resources server is known for this row: it has {said}; {_missing(index) or known + where}",
-        hint=f"name the server with {SERVER_OPTION} NAME, or a running one with --rlenv-nemo-url",
+        hint=f"{near} {_NAME_IT}".strip(),
         stage=Stage.START,
     )

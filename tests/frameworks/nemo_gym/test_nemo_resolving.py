@@ -174,6 +174,7 @@ def test_a_strangers_config_may_say_anything(package: FakePackage, tmp_path: Pat
     ("data", "said"),
     [
         ({"agent": "gone_agent"}, "agent_ref 'gone_agent'; NeMo Gym 0.4.0 has none of that name"),
+        ({"agent": "leters_simple_agent"}, "agent_ref 'leters_simple_agent'; NeMo Gym 0.4.0 has none"),
         ({}, "no agent_ref; so no server is named"),
         ({"repo": "org/rows"}, "and org/rows is in none of its configs"),
     ],
@@ -185,6 +186,7 @@ def test_a_row_without_a_server_says_why(
         resolve(index, tmp_path, **data)
     assert said in raised.value.message
     assert "--rlenv-nemo-server" in raised.value.hint
+    assert ("did you mean letters_simple_agent" in raised.value.hint) is ("leters" in said)
 
 
 def test_without_the_package_the_way_to_have_it_is_named(tmp_path: Path) -> None:

@@ -193,8 +193,10 @@ def test_nothing_of_a_server_lies_in_temporary_files(tmp_path: Path, monkeypatch
     text = "import os, time\nos.system('touch started')\ntime.sleep(300)"
     start = write_program(tmp_path / "server", text)
     seen: list[list[str]] = []
+    end = time.monotonic() + PATIENCE
 
     def look(self: StartedServer) -> None:
+        assert time.monotonic() < end, "the server has not started"
         if (tmp_path / "server" / "started").exists():
             seen.append([file.name for file in (tmp_path / "tmp").iterdir()])
             raise KeyboardInterrupt
