@@ -10,20 +10,10 @@ from typing import Any
 import pytest
 from support.project import Project
 from support.scripted_model import Reply, ScriptedModel, Seen, use
-from support.verifiers import MODEL, TRUST, answers_by_kind, by_task, kinds, told, use_fake
+from support.verifiers import MODEL, TRUST, answers_by_kind, by_task, kinds, run, told
 
 import pytest_rlenv.frameworks.verifiers.framework
 import pytest_rlenv.frameworks.verifiers.model_run  # noqa: F401 - loaded for good, as in conftest.py
-
-
-@pytest.fixture
-def toys(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
-    use_fake(monkeypatch, project)
-    return project
-
-
-def run(project: Project, *args: str, process: bool = False) -> pytest.RunResult:
-    return project.run(*args, sandbox=None, process=process)
 
 
 @pytest.fixture

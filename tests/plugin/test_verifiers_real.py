@@ -24,6 +24,7 @@ from support.verifiers import (
     answers_by_kind,
     by_task,
     kinds,
+    run,
     told,
 )
 
@@ -47,10 +48,6 @@ def real(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
     monkeypatch.setenv("RLENV_VERIFIERS_PYTHON", str(PYTHON))
     monkeypatch.setenv("OPENAI_API_KEY", "sk-not-a-real-key-123456")
     return project
-
-
-def run(project: Project, *args: str) -> pytest.RunResult:
-    return project.run(*args, sandbox=None)
 
 
 def test_the_example_passes_fails_errs_and_skips(real: Project) -> None:

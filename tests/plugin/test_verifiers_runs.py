@@ -13,21 +13,11 @@ from pathlib import Path
 
 import pytest
 from support.project import Project
-from support.verifiers import EXAMPLE, NOP, ORACLE, TRUST, by_task, kinds, told, use_fake
+from support.verifiers import EXAMPLE, NOP, ORACLE, TRUST, by_task, kinds, run, told
 
 import pytest_rlenv.frameworks.verifiers.framework
 import pytest_rlenv.frameworks.verifiers.model_run  # noqa: F401 - loaded for good, as in conftest.py
 from pytest_rlenv.frameworks.verifiers import limits
-
-
-@pytest.fixture
-def toys(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
-    use_fake(monkeypatch, project)
-    return project
-
-
-def run(project: Project, *args: str, process: bool = False) -> pytest.RunResult:
-    return project.run(*args, sandbox=None, process=process)
 
 
 def test_the_oracle_is_the_tasks_own_gold_check(toys: Project) -> None:
