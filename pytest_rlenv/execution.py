@@ -164,6 +164,7 @@ def execute(
         rollout.reward_key = expected.key or rollout.reward_key or task.reward_key
         if earlier is not None and (taken := earlier.take_over(rollout, folder)) is not None:
             return _judged_again(taken, expected)
+        SECRETS.guard(folder)
         name = (selected.environment.name, selected.id, planned.agent_name, planned.attempt)
         model = open_model(agent, settings, name, folder)
         task.run(_context(agent, sandbox, rollout, clock, folder, settings, model, kept_up, session))
@@ -225,7 +226,7 @@ def _judged_again(taken: TakenOver, expected: Expectation) -> Judged:
 
 def _remove_secrets(folder: Path, rollout: Rollout) -> None:
     """Take secrets out of what is kept. Only now: a verifier must see what the agent left, as it left it."""
-    if problems := SECRETS.redact_folder(folder):
+    if problems := SECRETS.redact_guarded(folder):
         rollout.note(
             "secrets", f"not searched for secrets, as they cannot be read: {', '.join(problems[:3])}"
         )

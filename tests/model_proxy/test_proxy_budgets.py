@@ -10,6 +10,8 @@ from support.model_calls import proxied
 from support.scripted_model import CHAT, MESSAGES, RESPONSES, Failure, Reply, ScriptedModel
 
 from pytest_rlenv.agents.protocol import Stop
+from pytest_rlenv.rollout import Rollout
+from pytest_rlenv.rollout_model import close_model
 
 
 @pytest.mark.parametrize(
@@ -71,3 +73,14 @@ def test_a_budget_holds_over_all_turns_of_a_rollout() -> None:
         second = proxy.take_turn()
         assert second.usage.answered == 1
         assert second.stop() is not None
+
+
+def test_a_call_that_ends_after_its_agent_is_paid_for_all_the_same() -> None:
+    rollout = Rollout(environment="e", framework="harbor", task="t", agent="a")
+    rollout.usage = {"turns": 1, "input_tokens": 5}
+    with ScriptedModel(["x"]) as model, proxied(model.url, model_price="1/10") as (proxy, client):
+        client.ask()
+        close_model(proxy, rollout)
+    assert rollout.usage["input_tokens"] == 105
+    assert rollout.usage["cost_usd"] == pytest.approx(0.0003)
+    assert rollout.usage["turns"] == 1
