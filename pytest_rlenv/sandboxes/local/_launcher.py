@@ -43,7 +43,6 @@ NAMESPACES = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | CLONE_NEWPID
 
 _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 4, 36
 _IDLE, _BUSY = 5000, 500
-_CHUNK = 65536
 _LAST_WORDS = 5.0
 _HIGH_FD = 100
 _INT = ctypes.sizeof(ctypes.c_int)
@@ -148,34 +147,6 @@ def _attend(fields: dict[str, Any], fds: list[int], ignored: Sequence[int]) -> N
         os._exit(0)
 
 
-class Drain:
-    """Output that a command left open: read on for it, so that it neither blocks nor breaks."""
-
-    def __init__(self, fd: int, copy: bytes | None, cap: int) -> None:
-        self.fd = fd
-        self._left = cap
-        self._copy = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600) if copy else -1
-
-    def read(self) -> bool:
-        """Take what is there; False at the end."""
-        try:
-            data = os.read(self.fd, _CHUNK)
-        except BlockingIOError:
-            return True
-        except OSError:
-            return False
-        if self._copy >= 0 and self._left > 0:
-            with contextlib.suppress(OSError):  # the disk is full, say
-                self._left -= os.write(self._copy, data[: self._left])
-        return bool(data)
-
-    def close(self) -> None:
-        """Let go."""
-        os.close(self.fd)
-        if self._copy >= 0:
-            os.close(self._copy)
-
-
 class Launcher:
     """The loop: take requests, fork for each, reap, until the owner is gone."""
 
@@ -183,7 +154,7 @@ class Launcher:
         self._link = link
         self._poll = select.poll()
         self._poll.register(link, select.POLLIN)
-        self._drains: dict[int, Drain] = {}
+        self._drains: dict[int, Any] = {}
         self._children: set[int] = set()
         self._boxes: set[int] = set()
         self._leftovers: dict[str, Any] = {}
@@ -210,9 +181,9 @@ class Launcher:
         if kind == HELLO:
             self._leftovers = fields
         elif kind == DRAIN:
-            drain = Drain(fds.pop(), fields["copy"], fields["cap"])
-            self._drains[drain.fd] = drain
-            self._poll.register(drain.fd, select.POLLIN)
+            output = drain.Drain(fds.pop(), fields["copy"], fields["cap"])
+            self._drains[output.fd] = output
+            self._poll.register(output.fd, select.POLLIN)
         elif kind == SPAWN:
             self._spawn(fields["argv"], fds)
         elif kind == KILL:
@@ -249,8 +220,8 @@ class Launcher:
         if child == 0:
             try:
                 self._link.close()
-                for drain in self._drains.values():
-                    drain.close()
+                for output in self._drains.values():
+                    output.close()
                 act()
             finally:
                 os._exit(127)
@@ -304,4 +275,5 @@ if __name__ == "__main__":
     sys.path.insert(0, __file__.rpartition("/")[0])
     sys.modules["_launcher"] = sys.modules["__main__"]
     attendant: Any = importlib.import_module("_attendant")
+    drain: Any = importlib.import_module("_drain")
     main()
