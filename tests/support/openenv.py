@@ -70,7 +70,9 @@ class Misbehaving:
         if chosen.get("nameless"):
             self.episode_id = "own"
         type(self).begun += 1
-        shown: dict[str, Any] = {"shown": f"seed {seed}"}
+        if chosen.get("only", seed) != seed:
+            raise RuntimeError("no such seed")
+        shown: dict[str, Any] = {"shown": f"seed {0 if chosen.get('seedless') else seed}"}
         if leaks:
             shown["begun"] = type(self).begun
         if chosen.get("injected_state"):

@@ -3,101 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from support.openenv import ToolEnvironment, served, write_environment
+from support.openenv_rollouts import earn, raw, run
 
 from pytest_rlenv.agents.canary import CanaryAgent
-from pytest_rlenv.agents.check import CheckAgent
 from pytest_rlenv.agents.ending import AgentOutcome
 from pytest_rlenv.agents.episode import Episode, EpisodeContext, Player
 from pytest_rlenv.agents.nop import NopAgent
-from pytest_rlenv.agents.oracle import OracleAgent
-from pytest_rlenv.agents.protocol import Agent
 from pytest_rlenv.agents.replay.agent import ReplayAgent
-from pytest_rlenv.errors import RlenvError, Unsupported
-from pytest_rlenv.frameworks.context import RolloutContext
 from pytest_rlenv.frameworks.openenv import host as host_module
 from pytest_rlenv.frameworks.openenv import launch, session
 from pytest_rlenv.frameworks.openenv.framework import OpenEnvFramework
-from pytest_rlenv.options import Value
-from pytest_rlenv.rollout import Rollout, StageClock
-from pytest_rlenv.settings import load_settings
-
-
-@dataclass
-class Done:
-    rollout: Rollout
-    folder: Path
-    error: RlenvError | None = None
-    skipped: str = ""
-
-    @property
-    def codes(self) -> list[str]:
-        return [note.code for note in self.rollout.notes]
-
-    @property
-    def told(self) -> str:
-        """The reward, or the error's type, or ``skipped``."""
-        if self.error is not None:
-            return type(self.error).__name__
-        return "skipped" if self.skipped else str((self.rollout.rewards or {}).get("reward"))
-
-
-def run(
-    folder: Path,
-    url: str,
-    tmp: Path,
-    agent: Agent | None = None,
-    *,
-    name: str = "t",
-    data: Mapping[str, Any] | None = None,
-    **options: Any,
-) -> Done:
-    agent = agent or OracleAgent()
-    rollout = Rollout(environment="e", framework="openenv", task=name, agent=agent.name)
-    logs = tmp / f"rollout-{len(list(tmp.iterdir()))}"
-    logs.mkdir()
-    given = {"openenv_url": url, **options}
-    settings = load_settings({key: Value(value, f"--rlenv-{key}") for key, value in given.items()})
-    done = Done(rollout, logs)
-    try:
-        task = OpenEnvFramework().load(folder, name, {"manifest": "openenv.yaml", **(data or {})})
-        task.run(
-            RolloutContext(
-                agent=agent,
-                sandbox=cast("Any", None),
-                rollout=rollout,
-                clock=StageClock(rollout),
-                folder=logs,
-                environ={},
-                settings=settings,
-            )
-        )
-    except Unsupported as lack:
-        done.skipped = lack.reason
-    except RlenvError as error:
-        done.error = error
-    return done
 
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     with served() as address:
         yield address
-
-
-def earn(reward: Any, done: bool = False) -> dict[str, Any]:
-    return {"do": "earn", "reward": reward, "done": done}
-
-
-def raw(reward: str) -> dict[str, Any]:
-    text = f'{{"type": "observation", "data": {{"observation": {{}}, "reward": {reward}, "done": true}}}}'
-    return {"do": "raw", "text": text}
 
 
 @pytest.mark.parametrize(
@@ -417,62 +344,6 @@ def test_an_agent_for_boxes_is_skipped(tmp_path: Path, url: str) -> None:
 
     done = run(write_environment(tmp_path / "env"), url, tmp_path, BashAgent())
     assert "works in a box" in done.skipped
-
-
-# ---- checks
-
-
-def checking(name: str) -> CheckAgent:
-    agent = CheckAgent()
-    agent.variant = name
-    return agent
-
-
-@pytest.mark.parametrize(
-    ("check", "actions", "reset", "failing"),
-    [
-        ("contract", [{"do": "win"}], {}, []),
-        ("contract", [earn(None)], {}, ["the episode is graded: all rewards are null"]),
-        ("contract", [earn(3.0, True)], {}, ["range of step 1: 3.0 is outside of 0.0 to 1.0"]),
-        (
-            "contract",
-            [raw("true")],
-            {},
-            ["observation of step 1: it lacks shown", "reward of step 1: it is true"],
-        ),
-        (
-            "contract",
-            [{"do": "win"}],
-            {"nameless": True},
-            ["episode_id after reset", "episode_id after step 1"],
-        ),
-        ("determinism", [earn(0.5), {"do": "win"}], {}, []),
-        ("determinism", [{"do": "draw"}], {}, ["step 1: the observations differ in 'shown'"]),
-        ("isolation", [{"do": "win"}], {}, []),
-        (
-            "isolation",
-            [{"do": "win"}],
-            {"leaks": True},
-            ["reset on the same connection: the obs", "reset on another connection: the obs"],
-        ),
-    ],
-)
-def test_checks_tell_what_is_wrong(
-    tmp_path: Path, url: str, check: str, actions: list[Any], reset: dict[str, Any], failing: list[str]
-) -> None:
-    folder = write_environment(tmp_path / "env", t=actions)
-    done = run(folder, url, tmp_path, checking(check), data={"reset": reset})
-    assert done.told == ("0.0" if failing else "1.0")
-    checks = done.rollout.checks
-    assert checks is not None
-    assert len(checks.failing) == len(failing)
-    assert all(told.startswith(words) for told, words in zip(checks.failing, failing, strict=True))
-    assert checks.passed
-
-
-def test_an_unknown_check_is_skipped(tmp_path: Path, url: str) -> None:
-    done = run(write_environment(tmp_path / "env"), url, tmp_path, checking("manners"))
-    assert "contract, determinism, isolation" in done.skipped
 
 
 def test_all_frames_are_kept(tmp_path: Path, url: str) -> None:
