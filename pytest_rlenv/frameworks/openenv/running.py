@@ -22,6 +22,7 @@ from pytest_rlenv.frameworks.openenv.launch import Launch
 from pytest_rlenv.frameworks.openenv.plans import Plan
 from pytest_rlenv.frameworks.openenv.recorded import recorded_of
 from pytest_rlenv.frameworks.openenv.reference import canaries_of, reference_of, take
+from pytest_rlenv.frameworks.openenv.retelling import leave_trajectory
 from pytest_rlenv.frameworks.openenv.routes import Routes
 from pytest_rlenv.frameworks.openenv.scoring import Score
 from pytest_rlenv.frameworks.openenv.server import Server
@@ -29,6 +30,7 @@ from pytest_rlenv.frameworks.openenv.session import check_installed
 from pytest_rlenv.frameworks.openenv.task import OpenEnvTask
 from pytest_rlenv.frameworks.playing import play, player_of
 from pytest_rlenv.rollout import MAIN_REWARD_KEY
+from pytest_rlenv.trajectory.model import AgentInfo
 
 FRAMEWORK = "OpenEnv"
 
@@ -62,8 +64,15 @@ class OpenEnvRollout:
             self._rollout.runner = f"OpenEnv server ({server.words})"
             self._rollout.image = server.image
             log = FrameLog(context.folder)
-            stack.callback(log.close)
+            stack.callback(self._tell, log)
             part(Host(self._task, context, server, log))
+
+    def _tell(self, log: FrameLog) -> None:
+        """Leave a trajectory for readers, however the rollout ended."""
+        log.close()
+        rollout = self._rollout
+        agent = AgentInfo(name=rollout.agent, version=rollout.agent_version or "0", model_name=rollout.model)
+        leave_trajectory(self._context.folder, agent, self._task.instruction, log.began)
 
     # ---- the server
 
