@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from pytest_rlenv.agents.check import CheckAgent
 from pytest_rlenv.agents.oracle import OracleAgent
 from pytest_rlenv.agents.protocol import Agent
 from pytest_rlenv.errors import RlenvError, Unsupported
@@ -71,6 +72,12 @@ def run(
     except RlenvError as error:
         done.error = error
     return done
+
+
+def checking(name: str) -> CheckAgent:
+    agent = CheckAgent()
+    agent.variant = name
+    return agent
 
 
 def earn(reward: Any, done: bool = False) -> dict[str, Any]:

@@ -12,19 +12,17 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from pytest_rlenv.environments.discovery import task_id
 from pytest_rlenv.errors import EnvironmentFailed
-from pytest_rlenv.frameworks.openenv.listed import Listed, name_of
+from pytest_rlenv.frameworks.openenv.listed import Listed, as_id, name_of
 from pytest_rlenv.frameworks.openenv.routes import NoRoute, Routes
 from pytest_rlenv.frameworks.rewards import shown
 
 PAGE = 256
 MOST_TASKS = 10_000
 """Tasks that are listed of a server."""
+MOST_SPLITS = 100
 
-MOST_SPLITS = 1000
-
-_SCHEMA = 1
+_SCHEMA = 2
 
 T = TypeVar("T")
 
@@ -138,7 +136,7 @@ def _count(routes: Routes, name: str, split: str) -> int:
 
 def _listed(task: Any, split: str, index: int, taken: set[str]) -> Listed:
     own = name_of(task) if isinstance(task, Mapping) else None
-    name = task_id(f"{split}/{own or index}")
+    name = f"{as_id(split)}/{own or index}"
     while name in taken:
         name = f"{name}~{index}"
     taken.add(name)

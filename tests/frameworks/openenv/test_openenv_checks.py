@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.openenv import Listing, served, write_environment
-from support.openenv_rollouts import Done, earn, raw, run
+from support.openenv import Listing, Misbehaving, served, write_environment
+from support.openenv_rollouts import Done, checking, earn, raw, run
 
-from pytest_rlenv.agents.check import CHECKS, CheckAgent
+from pytest_rlenv.agents.check import CHECKS
 from pytest_rlenv.errors import SpecError
 from pytest_rlenv.frameworks.openenv.checks.table import KINDS
 
@@ -22,12 +22,6 @@ MARGIN = "name: odd\nvalidation: {reward: {oracle_tolerance: 0.1, floor_margin: 
 def url() -> Iterator[str]:
     with served() as address:
         yield address
-
-
-def checking(name: str) -> CheckAgent:
-    agent = CheckAgent()
-    agent.variant = name
-    return agent
 
 
 def check_that(done: Done, failing: list[str]) -> None:
@@ -75,6 +69,19 @@ def test_checks_tell_what_is_wrong(
     check_that(done, failing)
     assert done.rollout.checks is not None
     assert done.rollout.checks.passed
+
+
+@pytest.mark.parametrize("required", [5, True, "shown", None, [["shown"]]])
+def test_a_schema_that_is_none_is_no_reason_to_break(tmp_path: Path, required: Any) -> None:
+    class Odd(Misbehaving):
+        schema: Mapping[str, Any] = {
+            **Misbehaving.schema,
+            "observation": {"properties": {}, "required": required},
+        }
+
+    with served(Odd) as url:
+        done = run(write_environment(tmp_path / "env"), url, tmp_path, checking("contract"))
+    assert done.told == ("0.0" if isinstance(required, list) else "1.0")
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.openenv import ToolEnvironment, served, write_environment
-from support.openenv_rollouts import earn, raw, run
+from support.openenv import Misbehaving, ToolEnvironment, served, write_environment
+from support.openenv_rollouts import checking, earn, raw, run
 
 from pytest_rlenv.agents.canary import CanaryAgent
 from pytest_rlenv.agents.ending import AgentOutcome
@@ -68,6 +68,8 @@ def url() -> Iterator[str]:
             "SESSION_ERROR: lost",
         ),
         ([{"do": "cut"}], "SandboxFailed", "closed the connection at a step"),
+        ([{"do": "shout"}], "EnvironmentFailed", "zzz[... 9000 characters cut]"),
+        ([{"do": "grumble"}], "ReferenceInvalid", "the action: ['zzz"),
     ],
 )
 def test_what_a_step_is_answered_with(
@@ -76,6 +78,32 @@ def test_what_a_step_is_answered_with(
     done = run(write_environment(tmp_path / "env", t=actions), url, tmp_path)
     assert done.told == told
     assert words in (done.error.message if done.error else "")
+
+
+@pytest.mark.parametrize("after", [[], [{"do": "win"}]])
+def test_an_answer_too_many_is_an_error(tmp_path: Path, url: str, after: list[Any]) -> None:
+    """Each step after it would be taken to have earned what the one before has."""
+    twice = "\n".join([raw("0.25")["text"].replace("true", "false")] * 2)
+    folder = write_environment(tmp_path / "env", t=[{"do": "raw", "text": twice}, *after])
+    done = run(folder, url, tmp_path)
+    assert done.told == "EnvironmentFailed"
+    assert "answered more than it was asked" in str(done.error)
+
+
+def test_what_a_server_says_at_length_is_cut(tmp_path: Path) -> None:
+    class Loud(Misbehaving):
+        told = dict.fromkeys(("episode_id", "task", "step_count"), "z" * 10_000)
+
+    folder = write_environment(tmp_path / "env", t=[{"do": "win"}])
+    with served(Loud) as url:
+        ignored = run(folder, url, tmp_path, data={"reset": {"task": "a"}})
+        checked = run(folder, url, tmp_path, checking("contract"))
+    assert ignored.told == "SelectionIgnored"
+    assert len(str(ignored.error)) < 3000
+    assert checked.rollout.checks is not None
+    assert len(checked.rollout.checks.failing) == 4
+    assert max(map(len, checked.rollout.checks.failing)) < 1100
+    assert max(len(note.text) for note in checked.rollout.notes) < 1100
 
 
 def test_a_frame_that_is_too_large_is_an_error_of_the_environment(
@@ -349,6 +377,6 @@ def test_an_agent_for_boxes_is_skipped(tmp_path: Path, url: str) -> None:
 def test_all_frames_are_kept(tmp_path: Path, url: str) -> None:
     done = run(write_environment(tmp_path / "env", t=[{"do": "win"}]), url, tmp_path)
     lines = [json.loads(line) for line in (done.folder / "frames.jsonl").read_text().splitlines()]
-    assert [line["sent"]["type"] for line in lines if "sent" in line] == ["reset", "state", "step"]
-    assert lines[-1]["received"]["data"]["reward"] == 1.0
+    assert [line["sent"]["type"] for line in lines if "sent" in line] == ["reset", "state", "step", "state"]
+    assert lines[-3]["received"]["data"]["reward"] == 1.0
     assert done.rollout.runner == "OpenEnv server (url)"

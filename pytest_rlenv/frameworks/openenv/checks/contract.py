@@ -66,7 +66,9 @@ def _see_observation(found: Findings, where: str, frame: Frame, schema: Any) -> 
     if not isinstance(schema, Mapping) or not isinstance(schema.get("properties"), Mapping):
         return
     around = {"reward", "done", "metadata"}  # these stand beside the observation on the wire
-    missing = {str(key) for key in schema.get("required") or ()} - around - set(frame.observation)
+    required = schema.get("required")
+    wanted = {str(key) for key in required} if isinstance(required, list) else set()
+    missing = wanted - around - set(frame.observation)
     found.see(f"observation of {where}", not missing, f"it lacks {', '.join(sorted(missing))}")
     if schema.get("additionalProperties") is False:
         strange = set(frame.observation) - set(schema["properties"]) - around

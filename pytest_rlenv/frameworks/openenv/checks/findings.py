@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pytest_rlenv.frameworks.openenv.frames import brief
 from pytest_rlenv.rollout import Checks
 
 SOURCE = "rlenv"
@@ -22,7 +23,7 @@ class Findings:
         if holds:
             self._passed += 1
         else:
-            self._failing.append(f"{name}: {but}" if but else name)
+            self._failing.append(brief(f"{name}: {but}" if but else name))
 
     def as_checks(self) -> Checks:
         """Return them as they are stored."""
