@@ -93,12 +93,16 @@ def test_a_model_plays_in_a_harness(real: Project) -> None:
     assert found["usage"]["input_tokens"] > 0
 
 
-def test_of_several_seats_one_is_judged(real: Project) -> None:
+def test_of_several_seats_one_is_judged_also_where_a_budget_ends_the_other(real: Project) -> None:
     with ScriptedModel(lambda seen: Reply("42")) as model:
         options = ("--agent=model", "--model=openai/toy", f"--rlenv-model-url={model.url}")
-        run(real, TRUST, *options, "--rlenv-verifiers-harness=null", "--rlenv-taskset=toy-seats")
+        seats = ("--rlenv-verifiers-harness=null", "--rlenv-taskset=toy-seats")
+        run(real, TRUST, *options, *seats, "--rlenv-max-tokens=1")
 
-    assert by_task(real)["one"]["rewards"] == {"reward": 1.0, "correct": 1.0}
+    found = by_task(real)["one"]
+    assert found["rewards"] == {"reward": 1.0, "correct": 1.0}
+    assert "token-budget" in {note["code"] for note in found["notes"]}
+    assert model.calls == 1
 
 
 def test_containers_of_verifiers_run_tasks_and_are_gone(real: Project) -> None:

@@ -53,7 +53,8 @@ _LIMITS = {
     "max_output_tokens": ("token-budget", "the agent had all its output tokens"),
     "max_total_tokens": ("token-budget", "the agent had all its tokens"),
 }
-_ENDS = ("agent_completed", None)
+_ENDS = ("agent_completed", "rlenv_budget", None)
+"""Stops of which nothing is to be said here: a budget's note is written where it is held."""
 _SHOWN = 12
 """Metrics that a note names."""
 
