@@ -15,11 +15,12 @@ from pytest_rlenv.environments.model import Environment, TaskRef
 from pytest_rlenv.errors import RlenvError, Stage, TaskInvalid
 from pytest_rlenv.frameworks.context import RolloutContext
 from pytest_rlenv.frameworks.kept import Kept
-from pytest_rlenv.frameworks.protocol import JudgesByAgent, LoadedTask, get_framework
+from pytest_rlenv.frameworks.protocol import JudgesByAgent, LoadedTask, get_framework, uses_boxes
 from pytest_rlenv.recorded_error import record_error
 from pytest_rlenv.resuming.earlier import Earlier, TakenOver
 from pytest_rlenv.rollout import Rollout, StageClock
 from pytest_rlenv.rollout_model import close_model, open_model
+from pytest_rlenv.sandboxes.loading import NONE
 from pytest_rlenv.sandboxes.protocol import Sandbox
 from pytest_rlenv.secrets import SECRETS
 from pytest_rlenv.settings import Settings
@@ -109,7 +110,7 @@ def new_rollout(planned: Planned, agent: Agent, sandbox: Sandbox, settings: Sett
         agent_version=agent.version,
         model=agent.model,
         attempt=planned.attempt,
-        sandbox=sandbox.name,
+        sandbox=sandbox.name if uses_boxes(task.ref.framework, settings) else NONE,
         reward_key=settings.reward_key or task.reward_key,
         conditions=settings.conditions,
     )
