@@ -166,8 +166,7 @@ def execute(
         if earlier is not None and (taken := earlier.take_over(rollout, folder)) is not None:
             return _judged_again(taken, expected)
         SECRETS.guard(folder)
-        name = (selected.environment.name, selected.id, planned.agent_name, planned.attempt)
-        model = open_model(agent, settings, name, folder)
+        model = open_model(agent, settings, rollout, folder)
         task.run(_context(agent, sandbox, rollout, clock, folder, settings, model, kept_up, session))
     except Exception as error:
         record_error(error, rollout, clock, folder)

@@ -18,15 +18,13 @@ MODEL_CALLS = "model-calls.jsonl"
 """The file in a rollout's folder with a line for each call of the agent's model."""
 
 
-def open_model(
-    agent: Agent, settings: Settings, name: tuple[str, str, str, int], folder: Path
-) -> ModelProxy | None:
+def open_model(agent: Agent, settings: Settings, rollout: Rollout, folder: Path) -> ModelProxy | None:
     """Return the server of an agent's model, if it needs one.
 
     Args:
         agent: who is to call it.
         settings: which model, and within which limits.
-        name: the rollout's environment, task, agent and attempt, by which a recording is found.
+        rollout: its record so far, by which a recording is found.
         folder: the rollout's.
 
     Raises:
@@ -35,10 +33,13 @@ def open_model(
     """
     if not agent.needs_model:
         return None
-    from pytest_rlenv.model_proxy.access import ModelAccess, RolloutName
+    from pytest_rlenv.model_proxy.access import ModelAccess
+    from pytest_rlenv.model_proxy.recording_places import RolloutName
 
     access = ModelAccess.of(settings, os.environ)
-    return access.proxy(RolloutName(*name), folder / MODEL_CALLS)
+    digest = rollout.task_digest or ""
+    name = RolloutName(rollout.environment, rollout.task, rollout.agent, rollout.attempt, digest)
+    return access.proxy(name, folder / MODEL_CALLS)
 
 
 def close_model(model: ModelProxy, rollout: Rollout) -> None:

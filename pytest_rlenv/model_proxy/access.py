@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from pytest_rlenv.errors import RecordingUnusable, SpecError
@@ -14,6 +14,7 @@ from pytest_rlenv.model_proxy.comparable import Comparing
 from pytest_rlenv.model_proxy.ledger import Budget, Ledger
 from pytest_rlenv.model_proxy.prices import Prices
 from pytest_rlenv.model_proxy.providers import Named, find_model
+from pytest_rlenv.model_proxy.recording_places import RolloutName, find_recording, recording_file
 from pytest_rlenv.secret_forms import says_secret
 from pytest_rlenv.secrets import SECRETS
 
@@ -22,15 +23,6 @@ if TYPE_CHECKING:
     from pytest_rlenv.model_proxy.proxy import ModelProxy
     from pytest_rlenv.model_proxy.replay_source import ReplaySource
     from pytest_rlenv.settings import Settings
-
-
-class RolloutName(NamedTuple):
-    """Which rollout a recording is of."""
-
-    environment: str
-    task: str
-    agent: str
-    attempt: int
 
 
 @dataclass(frozen=True)
@@ -109,7 +101,7 @@ class ModelAccess:
         # with them come asyncio and an HTTP client, which most runs do without
         from pytest_rlenv.model_proxy.exchange import Terms
         from pytest_rlenv.model_proxy.proxy import ModelProxy, new_key
-        from pytest_rlenv.model_proxy.recording import Recorder, recording_file
+        from pytest_rlenv.model_proxy.recording import Recorder
         from pytest_rlenv.model_proxy.upstream import Upstream
         from pytest_rlenv.sandboxes.network.background import shared_loop
 
@@ -118,13 +110,13 @@ class ModelAccess:
         recorder = None
         if self.record is not None:
             facts = {"model": f"{provider.name}/{self.named.model}", **rollout._asdict()}
-            file = recording_file(self.record, *rollout)
+            file = recording_file(self.record, rollout)
             try:
                 recorder = Recorder(file, facts)
             except OSError as error:
                 raise RecordingUnusable(f"{file} cannot be written: {error.strerror or error}") from error
         if self.replay is not None:
-            source: Source = self._replayed(recording_file(self.replay, *rollout))
+            source: Source = self._replayed(find_recording(self.replay, rollout))
         else:
             source = Upstream(self.named.url_of, self.key, provider.messages_key)
         return ModelProxy(terms, source, Ledger(log), recorder, shared_loop())

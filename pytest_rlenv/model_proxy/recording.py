@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -17,8 +16,6 @@ from pytest_rlenv.secrets import SECRETS
 FORMAT = "pytest-rlenv model calls"
 VERSION = 1
 CLIENT, PROVIDER = "client", "provider"
-
-_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 @dataclass(frozen=True)
@@ -42,17 +39,6 @@ class Exchange:
     events: tuple[str, ...] | None = None
     body: Any = None
     cut: str = ""
-
-
-def recording_file(folder: Path, environment: str, task: str, agent: str, attempt: int) -> Path:
-    """Return where the recording of a rollout is.
-
-    Of an environment outside of the project only the last part of its path counts, so that it may lie
-    elsewhere on another machine.
-    """
-    outside = environment.startswith(("/", ".."))
-    home = _word(environment.rstrip("/").rpartition("/")[2] if outside else environment)
-    return folder / home / _word(task) / f"{_word(agent)}.{attempt}.jsonl"
 
 
 class Recorder:
@@ -174,7 +160,3 @@ def _exchange(line: dict[str, Any]) -> Exchange:
         body=line.get("body"),
         cut=str(line.get("cut") or ""),
     )
-
-
-def _word(text: str) -> str:
-    return _NOT_IN_NAMES.sub("-", text).strip("-.") or "x"

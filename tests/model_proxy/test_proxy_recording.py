@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from support.scripted_model import (
 
 from pytest_rlenv.errors import RecordingUnusable, ReplayDiverged
 from pytest_rlenv.model_proxy.ledger import End
-from pytest_rlenv.model_proxy.recording import recording_file
+from pytest_rlenv.model_proxy.recording_places import RolloutName, find_recording, recording_file
 
 NOWHERE = "http://127.0.0.1:9/v1"
 TWO = Reply("I look.", (ToolCall("bash", {"command": "ls"}), ToolCall("bash", {"command": "pwd é"})))
@@ -33,7 +34,7 @@ def record(folder: Path, replies: Any, asks: Any, **settings: Any) -> tuple[list
     """Record what a client asks; return its answers, and the recording."""
     with ScriptedModel(replies) as model, proxied(model.url, record=folder, **settings) as (_, client):
         answers = [client.ask(*each) if isinstance(each, tuple) else client.ask(**each) for each in asks]
-    return answers, recording_file(folder, *NAME)
+    return answers, recording_file(folder, NAME)
 
 
 def lines_of(file: Path) -> list[dict[str, Any]]:
@@ -76,6 +77,7 @@ def test_a_recording_holds_no_key_and_no_secret(tmp_path: Path) -> None:
         "task": "task",
         "agent": "agent",
         "attempt": 1,
+        "task_digest": "",
     }
     assert set(call) == {"path", "request", "status", "headers", "body"}
     with proxied(NOWHERE, replay=tmp_path) as (_, client):
@@ -266,7 +268,7 @@ def test_a_replay_needs_no_key_and_its_own_model(tmp_path: Path) -> None:
     ],
 )
 def test_recordings_that_cannot_be_used(tmp_path: Path, text: str | None, words: str) -> None:
-    file = recording_file(tmp_path, *NAME)
+    file = recording_file(tmp_path, NAME)
     file.parent.mkdir(parents=True)
     if text is not None:
         file.write_text(text)
@@ -286,15 +288,71 @@ def test_a_recording_is_there_when_it_is_complete_and_takes_the_place_of_an_earl
     assert [each.name for each in file.parent.iterdir()] == [file.name]
 
 
-def test_a_recording_is_found_wherever_the_environment_lies(tmp_path: Path) -> None:
-    def place(*name: Any) -> str:
-        return recording_file(tmp_path, *name).relative_to(tmp_path).as_posix()
+HERE = RolloutName("/home/me/envs/quick start", "a/task", "mod:Cls", 2, "sha256:1")
+MOVED = HERE._replace(environment="/builds/quick start")
+OLD = Path("quick-start/a-task/mod-Cls.2.jsonl")
+"""Where the recording of either was before there were digests in names."""
 
-    here = place("/home/me/envs/quick start/", "a/task", "mod:Cls", 2)
-    assert here == place("../envs/quick start", "a/task", "mod:Cls", 2)
-    assert here == "quick-start/a-task/mod-Cls.2.jsonl"
-    assert place("org/repo", "t", "a", 1) == "org-repo/t/a.1.jsonl"
-    assert place("..", "..", "..", 1) == "x/x/x.1.jsonl"
+
+def leave(file: Path, **facts: object) -> Path:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(facts) + "\n")
+    return file
+
+
+def test_environments_outside_whose_folders_have_one_name_are_told_apart(tmp_path: Path) -> None:
+    here, moved = (recording_file(tmp_path, name).relative_to(tmp_path).as_posix() for name in (HERE, MOVED))
+    assert re.fullmatch(r"quick-start-[0-9a-f]{7}/a-task/mod-Cls\.2\.jsonl", here)
+    assert here != moved
+    inside = RolloutName("org/repo", "t", "a", 1)
+    assert (
+        recording_file(tmp_path, inside)
+        == find_recording(tmp_path, inside)
+        == tmp_path / "org-repo/t/a.1.jsonl"
+    )
+
+
+@pytest.mark.parametrize(
+    ("facts", "found"),
+    [
+        ({}, True),  # as old ones may be
+        ({"environment": HERE.environment, "task_digest": "sha256:1"}, True),  # moved as it is
+        ({"environment": HERE.environment}, True),
+        ({"environment": MOVED.environment, "task_digest": "sha256:2"}, True),  # its own, changed
+        ({"environment": HERE.environment, "task_digest": "sha256:2"}, False),
+    ],
+)
+@pytest.mark.parametrize("old", [True, False], ids=["old", "new"])
+def test_a_recording_is_found_wherever_the_environment_lies(
+    tmp_path: Path, facts: dict[str, object], found: bool, old: bool
+) -> None:
+    file = leave(tmp_path / OLD if old else recording_file(tmp_path, HERE), **facts)
+    if found:
+        assert find_recording(tmp_path, MOVED) == file
+        return
+    with pytest.raises(RecordingUnusable) as caught:
+        find_recording(tmp_path, MOVED)
+    assert "/builds/quick start, task a/task" in caught.value.message
+    assert caught.value.message.endswith("are of /home/me/envs/quick start")
+
+
+def test_an_environments_own_recording_comes_first(tmp_path: Path) -> None:
+    leave(tmp_path / OLD, environment="/old/quick start")
+    moved = leave(recording_file(tmp_path, HERE), environment=HERE.environment, task_digest="sha256:1")
+    own = leave(recording_file(tmp_path, MOVED), task_digest="sha256:3")
+    assert find_recording(tmp_path, MOVED) == own
+    own.unlink()
+    assert find_recording(tmp_path, MOVED) == moved
+    unknown = MOVED._replace(task_digest="")
+    with pytest.raises(RecordingUnusable, match="are of /home/me/envs/quick start and /old/quick start"):
+        find_recording(tmp_path, unknown)  # either may be meant
+
+
+@pytest.mark.parametrize(("key", "other"), [("environment", "org-repo"), ("task", "task.")])
+def test_one_file_for_two_names_is_told(tmp_path: Path, key: str, other: str) -> None:
+    leave(recording_file(tmp_path, NAME), **{**NAME._asdict(), key: other})
+    with pytest.raises(RecordingUnusable, match=f"is of {key} {re.escape(other)}, and this is "):
+        find_recording(tmp_path, NAME)
 
 
 def test_a_rollout_that_never_came_to_it_leaves_an_earlier_recording(tmp_path: Path) -> None:

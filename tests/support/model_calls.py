@@ -14,8 +14,9 @@ from urllib.parse import urlsplit
 from support.model_wires import CHAT, GOOGLE, MESSAGES, RESPONSES
 
 from pytest_rlenv.agents.model_endpoint import ModelEndpoint
-from pytest_rlenv.model_proxy.access import ModelAccess, RolloutName
+from pytest_rlenv.model_proxy.access import ModelAccess
 from pytest_rlenv.model_proxy.proxy import ModelProxy
+from pytest_rlenv.model_proxy.recording_places import RolloutName
 from pytest_rlenv.settings import Settings
 
 KEY = "real-key-of-the-provider"
