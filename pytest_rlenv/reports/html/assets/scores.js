@@ -140,15 +140,12 @@ function cost(score) {
 }
 
 function verdictCell(score) {
-  const words = OUTCOMES.filter((verdict) => score.counts[verdict]).map(
-    (verdict) => `${score.counts[verdict]} ${verdict}`,
-  );
   return [
     verdictBar(score.counts),
     h(
       "span",
       { class: "muted tiny" },
-      words.join(", "),
+      verdictWords(score.counts),
       score.quarantined > 0 && `, ${score.quarantined} of them in quarantine`,
     ),
   ];
