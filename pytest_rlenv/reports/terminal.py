@@ -34,6 +34,7 @@ def write_summary(terminal: pytest.TerminalReporter, results: Sequence[Result], 
     if getattr(terminal.config.option, "no_summary", False):
         return
     quiet = terminal.verbosity < -1
+    terminal.ensure_newline()  # a section does not, and the first line in it would
     by_environment = sorted(results, key=lambda r: (r.environment, r.agent))
     for environment, group in groupby(by_environment, key=lambda r: r.environment):
         rows = list(group)
