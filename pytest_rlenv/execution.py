@@ -15,11 +15,12 @@ from pytest_rlenv.environments.model import Environment, TaskRef
 from pytest_rlenv.errors import RlenvError, Stage, TaskInvalid
 from pytest_rlenv.frameworks.context import RolloutContext
 from pytest_rlenv.frameworks.kept import Kept
-from pytest_rlenv.frameworks.protocol import JudgesByAgent, LoadedTask, get_framework
+from pytest_rlenv.frameworks.protocol import JudgesByAgent, LoadedTask, get_framework, uses_boxes
 from pytest_rlenv.recorded_error import record_error
 from pytest_rlenv.resuming.earlier import Earlier, TakenOver
 from pytest_rlenv.rollout import Rollout, StageClock
 from pytest_rlenv.rollout_model import close_model, open_model
+from pytest_rlenv.sandboxes.loading import NONE
 from pytest_rlenv.sandboxes.protocol import Sandbox
 from pytest_rlenv.secrets import SECRETS
 from pytest_rlenv.settings import Settings
@@ -109,7 +110,7 @@ def new_rollout(planned: Planned, agent: Agent, sandbox: Sandbox, settings: Sett
         agent_version=agent.version,
         model=agent.model,
         attempt=planned.attempt,
-        sandbox=sandbox.name,
+        sandbox=sandbox.name if uses_boxes(task.ref.framework, settings) else NONE,
         reward_key=settings.reward_key or task.reward_key,
         conditions=settings.conditions,
     )
@@ -164,6 +165,7 @@ def execute(
         rollout.reward_key = expected.key or rollout.reward_key or task.reward_key
         if earlier is not None and (taken := earlier.take_over(rollout, folder)) is not None:
             return _judged_again(taken, expected)
+        SECRETS.guard(folder)
         name = (selected.environment.name, selected.id, planned.agent_name, planned.attempt)
         model = open_model(agent, settings, name, folder)
         task.run(_context(agent, sandbox, rollout, clock, folder, settings, model, kept_up, session))
@@ -225,7 +227,7 @@ def _judged_again(taken: TakenOver, expected: Expectation) -> Judged:
 
 def _remove_secrets(folder: Path, rollout: Rollout) -> None:
     """Take secrets out of what is kept. Only now: a verifier must see what the agent left, as it left it."""
-    if problems := SECRETS.redact_folder(folder):
+    if problems := SECRETS.redact_guarded(folder):
         rollout.note(
             "secrets", f"not searched for secrets, as they cannot be read: {', '.join(problems[:3])}"
         )

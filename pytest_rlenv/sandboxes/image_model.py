@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -74,10 +75,13 @@ class ImageLayer:
         script: for ``sh``, run as root, in ``/``, with the engine's own network. The same text on the same
             image is taken to make the same, so it names the versions of what it fetches. Where the variable
             ``RLENV_LAYER_CACHE`` is set, it is a folder for downloads that layers of other images find again.
+        passing: found in the output of a script that failed, it says that another try may succeed. Any other
+            failure is kept in mind for the run.
     """
 
     name: str
     script: str
+    passing: re.Pattern[str] | None = None
 
 
 @dataclass(frozen=True)

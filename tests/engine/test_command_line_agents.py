@@ -28,7 +28,7 @@ pytestmark = pytest.mark.docker
 
 SCHEMA = json.loads((Path(__file__).parents[1] / "trajectory" / "atif.schema.json").read_text())
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
-DOCKERFILE = "FROM python:3.11-slim\nCOPY server.py skills /offered/\nWORKDIR /app\n"
+DOCKERFILE = "COPY server.py skills /offered/\nWORKDIR /app\n"
 TRUST = (
     "COPY certificates.crt /certificates.crt\n"
     "ENV NODE_EXTRA_CA_CERTS=/certificates.crt PIP_CERT=/certificates.crt SSL_CERT_FILE=/certificates.crt\n"
@@ -107,9 +107,10 @@ def run(
     model: ScriptedModel,
     *more: str,
     steps: dict[str, dict[str, str]] | None = None,
+    image: str = "python:3.11-slim",
 ) -> dict[str, Any]:
     """Run the task, maybe one of several steps, with an agent and more options, and return its record."""
-    dockerfile = DOCKERFILE + (TRUST if CERTIFICATES.exists() else "")
+    dockerfile = f"FROM {image}\n{DOCKERFILE}" + (TRUST if CERTIFICATES.exists() else "")
     if steps:
         write_steps(tmp / "env" / "task", STEPS, steps, environment__Dockerfile=dockerfile)
     else:
@@ -254,6 +255,21 @@ def test_mini_swe_agent(tmp_path: Path) -> None:
     again = run(tmp_path, "mini-swe-agent", model, "--rlenv-replay=tapes")
     assert again["verdict"] == "passed", again["said"]
     assert (again["usage"]["input_tokens"], again["usage"]["cost_usd"]) == (200, 0.0)
+
+
+@by_hand
+def test_openhands(tmp_path: Path) -> None:
+    """It needs Python 3.12: `bash scripts/setup_images.sh python:3.12-slim` makes the image."""
+    script = [use("execute_bash", command=SOLVE, security_risk="LOW"), use("finish", message="It is done.")]
+    with ScriptedModel(script) as model:
+        record = run(tmp_path, "openhands", model, image="python:3.12-slim")
+    assert record["verdict"] == "passed", record["said"]
+    assert record["agent_version"] == version_of("openhands")
+    document = trajectory(tmp_path)
+    assert calls(document) == [f"run: {SOLVE}", "finish: None"]
+    assert document["steps"][-1]["message"] == "It is done."
+    assert record["usage"]["input_tokens"] >= 200
+    assert "oracle_of_delphi" in json.dumps(model.requests[-1].body)
 
 
 def test_a_command(tmp_path: Path) -> None:

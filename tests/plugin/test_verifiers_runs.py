@@ -41,6 +41,26 @@ def test_what_a_gold_check_tells_is_in_the_record(toys: Project) -> None:
     assert json.loads((logs / "trace.json").read_text())["task"]["data"]["kind"] == "prints"
 
 
+def test_header_record_and_summary_say_what_runs_where(
+    toys: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_DOCKER", str(toys.path / "started"))
+
+    contained = run(toys, "--rlenv-sandbox=local", *kinds("good"))
+    shutil.rmtree(toys.path / ".rlenv")
+    trusted = run(toys, TRUST, "--rlenv-sandbox=none", *kinds("good", image="debian"))
+
+    contained.stdout.fnmatch_lines(
+        [
+            "rlenv: verifiers: the taskset's code runs on this machine as you; tasks and agents in Docker *",
+            "rlenv: ran in sandbox none: docker runtime (verifiers 0.4.0, *",
+        ]
+    )
+    trusted.stdout.fnmatch_lines(["rlenv: verifiers: *tasks of text with their agents, run on this machine*"])
+    assert toys.records()[0]["sandbox"] == "none"
+    assert toys.records()[0]["runner"].startswith("docker runtime")
+
+
 def test_what_json_cannot_hold_is_the_tasksets_fault_and_ends_nothing(toys: Project) -> None:
     run(toys, TRUST, *kinds("gold-odd", "good")).assert_outcomes(passed=1, errors=1)
 
