@@ -39,7 +39,7 @@ _NOT_TOOLS = frozenset(
 _LOST = re.compile(
     r"session (is |was )?not (initiali[sz]ed|found)|missing session|seed_session", re.IGNORECASE
 )
-"""What servers say that do not know the caller's session; other words of sessions are for the agent to read."""
+"""What servers say that do not know the caller's session; other words of sessions are the agent's to read."""
 _REFUSALS = frozenset({400, 401, 403})
 
 
