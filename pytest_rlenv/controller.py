@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_rlenv.arguments import ARGUMENTS, PREFIX, is_active
+from pytest_rlenv.arguments import ARGUMENTS, PREFIX, is_active, is_narrowed
 from pytest_rlenv.costs import SECONDS, costs_of_run, seconds_of_last_run
 from pytest_rlenv.cycles import no_search
 from pytest_rlenv.notices import kept_stdout
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
 
 ONE_WORKER = ("loadscope", "loadfile")
 """Modes of xdist's that run a whole environment on one worker."""
-
-NARROWING = ("keyword", "markexpr", "lf", "deselect", "stepwise")
-"""Options of pytest's that leave fewer tasks than the controller knows of."""
 
 
 class Controller:
@@ -115,8 +112,7 @@ class Controller:
 
     def _is_narrowed(self, run: Run) -> bool:
         """Return whether the workers may select fewer tasks than the controller knows of."""
-        narrowing = any(getattr(self.config.option, name, None) for name in NARROWING)
-        return narrowing or run.settings.shard is not None
+        return is_narrowed(self.config) or run.settings.shard is not None
 
     def pytest_report_header(self) -> list[str]:
         """Say which environments at which commit, which agents, which sandbox."""

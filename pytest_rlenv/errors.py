@@ -11,7 +11,7 @@ from typing import ClassVar
 
 
 class Kind(str, Enum):
-    """Whose fault an error is. Steers retries and alarms; never changes a score (design, section 4)."""
+    """Whose fault an error is. Steers retries and alarms; never changes a score."""
 
     INFRA = "infra"
     """The machine, the engine, a registry, the Hub: the same task may pass on the next try."""

@@ -34,6 +34,7 @@ def write_summary(terminal: pytest.TerminalReporter, results: Sequence[Result], 
     if getattr(terminal.config.option, "no_summary", False):
         return
     quiet = terminal.verbosity < -1
+    terminal.ensure_newline()  # a section does not, and the first line in it would
     by_environment = sorted(results, key=lambda r: (r.environment, r.agent))
     for environment, group in groupby(by_environment, key=lambda r: r.environment):
         rows = list(group)
@@ -57,11 +58,19 @@ def aggregate_lines(agent: str, numbers: Aggregate) -> list[str]:
         first += f", mean reward {numbers.mean_scored:.3f}"
     if numbers.counts[Outcome.ERROR] and numbers.mean_errors_as_0 is not None:
         first += f" ({numbers.mean_errors_as_0:.3f} with errors as 0)"
-    parts = [f"{numbers.counts[outcome]} {outcome.value}" for outcome in Outcome if numbers.counts[outcome]]
+    parts = [_counted(outcome, numbers) for outcome in Outcome if numbers.counts[outcome]]
     second = "    " + ", ".join(parts)
-    if numbers.error_kinds:
-        second += f" (errors: {', '.join(f'{count} {kind}' for kind, count in numbers.error_kinds)})"
     return [first, second, *(f"    {line}" for line in _statistics(numbers))]
+
+
+def _counted(outcome: Outcome, numbers: Aggregate) -> str:
+    """Return how many ended so; of errors also whose fault they are."""
+    count = numbers.counts[outcome]
+    if outcome is not Outcome.ERROR:
+        return f"{count} {outcome.value}"
+    kinds = numbers.error_kinds
+    whose = kinds[0][0] if len(kinds) == 1 else ", ".join(f"{many} {kind}" for kind, many in kinds)
+    return f"{count} error{'s' if count > 1 else ''}" + (f" ({whose})" if whose else "")
 
 
 def _statistics(numbers: Aggregate) -> Iterator[str]:

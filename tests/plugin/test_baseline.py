@@ -135,7 +135,7 @@ def test_quiet_says_what_follows_and_no_more(ten: Project) -> None:
 def test_a_changed_task_is_left_out_and_counted(ten: Project) -> None:
     ten.task("task-03", instruction="Write another answer.\n")
     ten.demo(AGENT, "--rlenv-baseline=before").stdout.fnmatch_lines(
-        ["1 pair not compared: 1 the task has changed", "EXCLUDED task-03  the task has changed"]
+        ["1 pair not compared (the task has changed: 1)", "EXCLUDED task-03  the task has changed"]
     )
 
 

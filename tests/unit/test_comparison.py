@@ -278,7 +278,7 @@ def test_text_keeps_to_80_columns_and_cuts_long_lists() -> None:
     assert sum(line.startswith("BROKEN ") for line in shown) == 20
     assert "... and 6 more broken" in shown
     assert "CHANGED  changed" in "\n".join(shown)
-    assert "1 pair not compared: 1 error in the run" in shown
+    assert "1 pair not compared (error in the run: 1)" in shown
     assert "only in the run: 1 new; only in the baseline: 1 gone" in shown
     assert sum(line.startswith("BROKEN ") for line in text(mixed(), every=True).splitlines()) == 26
 

@@ -36,8 +36,10 @@ _NOT_TOOLS = frozenset(
     {"seed_session", "verify", "aggregate_metrics", "reverify_mode", "close_session", "reset", "step", "mcp"}
 )
 """Routes that are not the agent's: by one of them it would read its own reward."""
-_LOST = re.compile(r"session (is |was )?not (initiali[sz]ed|found)|missing session|seed_session", re.I)
-"""What servers say that do not know the caller's session; the agent reads what else they say of sessions."""
+_LOST = re.compile(
+    r"session (is |was )?not (initiali[sz]ed|found)|missing session|seed_session", re.IGNORECASE
+)
+"""What servers say that do not know the caller's session; other words of sessions are the agent's to read."""
 _REFUSALS = frozenset({400, 401, 403})
 
 

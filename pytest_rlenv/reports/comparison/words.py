@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pytest_rlenv.amounts import show_reasons
 from pytest_rlenv.reports.comparison.compared import AgentChange, Comparison
 from pytest_rlenv.reports.comparison.pairing import Pair, Side, Status
 from pytest_rlenv.reports.statistics.paired import Change
@@ -40,8 +41,7 @@ def not_compared(comparison: Comparison) -> Iterator[str]:
     """Yield what the numbers leave out, a line each."""
     excluded = comparison.excluded
     if excluded:
-        reasons = ", ".join(f"{many} {reason}" for reason, many in excluded.most_common())
-        yield f"{count(excluded.total(), 'pair')} not compared: {reasons}"
+        yield f"{count(excluded.total(), 'pair')} not compared ({show_reasons(excluded)})"
     if lost := comparison.lost_attempts:
         yield f"{count(lost, 'attempt')} without a reward left out of compared tasks"
     only = {"run": Status.NEW, "baseline": Status.GONE}
