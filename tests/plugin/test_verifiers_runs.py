@@ -17,7 +17,7 @@ from support.verifiers import EXAMPLE, NOP, ORACLE, TRUST, by_task, kinds, told,
 
 import pytest_rlenv.frameworks.verifiers.framework
 import pytest_rlenv.frameworks.verifiers.model_run  # noqa: F401 - loaded for good, as in conftest.py
-from pytest_rlenv.frameworks.verifiers import limits
+from pytest_rlenv.frameworks.verifiers import finding, limits
 
 
 @pytest.fixture
@@ -119,6 +119,48 @@ def test_a_taskset_that_cannot_be_had_is_told_before_anything_runs(
     result.stderr.fnmatch_lines([said])
 
 
+@pytest.mark.parametrize(
+    ("load", "said", "hint"),
+    [
+        (
+            "import not_there_at_all",
+            "*ModuleNotFoundError*",
+            "*its code imports not_there_at_all*-m pip install*",
+        ),
+        (
+            "raise ImportError('no engine: pyarrow')",
+            "*no engine: pyarrow*",
+            "*wants a package*-m pip install*",
+        ),
+        ("raise ValueError(os.environ['TOY_TOKEN'])", "*ValueError: ?redacted TOY_TOKEN?*", "*"),
+        ("raise SystemExit(3)", "*cannot be loaded: SystemExit: 3*", "*"),
+    ],
+)
+def test_why_a_taskset_cannot_be_loaded_is_told_with_the_cure(
+    toys: Project, monkeypatch: pytest.MonkeyPatch, load: str, said: str, hint: str
+) -> None:
+    monkeypatch.setenv("TOY_TOKEN", "whispered-987")
+    (toys.path / "toy_breaks.py").write_text(
+        f"import os\nimport verifiers.v1 as vf\n__all__ = ['Breaks']\n"
+        f"class Breaks(vf.Taskset[vf.Task]):\n    def load(self):\n        {load}\n"
+    )
+
+    result = run(toys, TRUST, "--rlenv-taskset=toy-breaks", "--rlenv-verifiers-env=TOY_TOKEN")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([said, hint])
+    result.stderr.no_fnmatch_line("*whispered*")
+
+
+def test_a_list_without_end_fills_no_disk(toys: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(finding, "LIST_BYTES", 1000)
+
+    result = run(toys, TRUST, *kinds(*["good"] * 50))
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*its list is longer than 1000 bytes*--rlenv-limit*"])
+
+
 def test_an_interpreter_without_the_package_is_told_with_the_cure(
     toys: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,6 +202,14 @@ def test_what_never_lets_go_is_killed_and_the_next_task_runs(
     assert found["hangs"]["error"]["type"] == "VerifierTimeout"
     assert "it was killed" in found["hangs"]["error"]["message"]
     assert found["prints"]["verdict"] == "passed"
+
+
+def test_an_error_that_holds_a_document_is_cut(toys: Project) -> None:
+    run(toys, TRUST, *kinds("gold-long-error"))
+
+    error = by_task(toys)["gold-long-error"]["error"]
+    assert "characters cut" in error["message"]
+    assert len(error["message"]) < 3000
 
 
 def test_gold_goes_through_the_reward_where_the_user_says_how(toys: Project) -> None:

@@ -24,13 +24,45 @@ def test_the_users_own_wins(tmp_path: Path) -> None:
         chosen("/nowhere/python", tmp_path)
 
 
-def test_else_it_is_that_of_the_packages_own_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "vf-eval").write_text(f"#!{sys.executable}\n")
-    (tmp_path / "vf-eval").chmod(0o755)
+@pytest.mark.parametrize(
+    "head",
+    [
+        "#!{python}",
+        "#!/usr/bin/env -S python-of-this-test -s",
+        "#!/bin/sh\n'''exec' \"{python}\" \"$0\" \"$@\"\n' '''",
+        "#!/bin/sh\n'''exec' \"$(dirname -- \"$(realpath -- \"$0\")\")\"/'python' \"$0\" \"$@\"\n' '''",
+    ],
+    ids=["plain", "by env", "pip's for long paths", "uv's for folders that move"],
+)
+def test_else_it_is_that_of_the_packages_own_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, head: str
+) -> None:
+    folder = tmp_path / "an environment" / "bin"
+    folder.mkdir(parents=True)
+    python = folder / "python"
+    python.symlink_to(sys.executable)
+    (tmp_path / "python-of-this-test").symlink_to(python)
+    (folder / "vf-eval").write_text(
+        head.replace("{python}", str(python) if "exec" in head else sys.executable)
+    )
+    (folder / "vf-eval").chmod(0o755)
+    (tmp_path / "vf-eval").symlink_to(folder / "vf-eval")
     (tmp_path / "verifiers").mkdir()  # a folder of that name is no package
     monkeypatch.syspath_prepend(tmp_path)
 
-    assert chosen(None, tmp_path) == sys.executable
+    assert Path(chosen(None, tmp_path)).resolve() == Path(sys.executable).resolve()
+
+
+def test_a_program_of_this_folder_is_named_as_shells_want_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine").symlink_to(sys.executable)
+    monkeypatch.chdir(tmp_path)
+
+    assert chosen("./mine", Path("/nowhere")) == "./mine"
+    with pytest.raises(SpecError) as raised:
+        chosen("uv run python", tmp_path)
+    assert "script" in raised.value.hint
 
 
 def test_where_there_is_none_the_cure_is_told(tmp_path: Path) -> None:
