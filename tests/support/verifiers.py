@@ -34,7 +34,6 @@ ORACLE: dict[str, tuple[str, str | None]] = {
     "gold-cancels": ("error", "RewardMissing"),
     "no-row": ("error", "TaskInvalid"),
     "nan-in-row": ("passed", None),
-    "forks": ("passed", None),
     "validate-slow": ("error", "VerifierTimeout"),
     "setup-raises": ("error", "EnvironmentFailed"),
     "setup-slow": ("error", "StageTimeout"),

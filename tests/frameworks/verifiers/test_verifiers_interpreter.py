@@ -117,6 +117,11 @@ def test_one_interpreter_answers_many_questions(tmp_path: Path) -> None:
     process.close()
 
 
+def test_a_taskset_that_forks_has_no_twin_that_answers(tmp_path: Path) -> None:
+    with interpreter() as process:  # the first waits for the end of the second
+        process.ask("gold", request("forks", tmp_path), limit=120, stage=Stage.VERIFY)
+
+
 def test_after_a_time_out_nothing_more_is_to_be_had(tmp_path: Path) -> None:
     with interpreter() as process:
         with pytest.raises(StageTimeout):

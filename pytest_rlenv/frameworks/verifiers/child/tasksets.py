@@ -85,8 +85,8 @@ def write_list(request: Request) -> dict[str, Any]:
             count += 1
             if file.tell() > request["most_bytes"]:
                 raise ValueError(
-                    f"its list is longer than {request['most_bytes']} bytes after {count} tasks: does it end? "
-                    "A taskset with INFINITE = True has none, and is cut with --rlenv-limit"
+                    f"its list is longer than {request['most_bytes']} bytes after {count} tasks; a taskset "
+                    "without end says INFINITE = True, and is cut with --rlenv-limit"
                 )
     return {"count": count, **_code(type(found.taskset))}
 
