@@ -147,11 +147,11 @@ def _inside(file: Any, root: Path) -> str | None:
 def _cannot_be_loaded(taskset: str, failure: ChildFailed, process: TasksetProcess) -> SpecError:
     hint = ""
     if failure.missing and failure.missing != _module(taskset):
-        hint = f"its code imports {failure.missing}, which is not there: {process.program} -m pip install it"
+        hint = f"its code imports {failure.missing}: install that for {process.program}, with -m pip install"
     elif failure.type == "ModuleNotFoundError":
         hint = f"install its package beside verifiers, or start beside {_module(taskset)}.py"
     elif failure.type == "ImportError":
-        hint = f"its code wants a package that is not there: {process.program} -m pip install it"
+        hint = f"its code wants a package: install that for {process.program}, with -m pip install"
     elif failure.type == "ValidationError":
         hint = "see --rlenv-taskset-option: its configuration is refused"
     if failure.type in ("TypeError", "AttributeError") and "__all__" in failure.message:
