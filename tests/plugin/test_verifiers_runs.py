@@ -56,7 +56,8 @@ def test_header_record_and_summary_say_what_runs_where(
 ) -> None:
     monkeypatch.setenv("FAKE_DOCKER", str(toys.path / "started"))
 
-    contained = run(toys, "--rlenv-sandbox=local", *kinds("good"))
+    contained = run(toys, "--rlenv-sandbox=support.scripted:ScriptedSandbox", *kinds("good"))
+    (record,) = toys.records()
     shutil.rmtree(toys.path / ".rlenv")
     trusted = run(toys, TRUST, "--rlenv-sandbox=none", *kinds("good", image="debian"))
 
@@ -67,8 +68,8 @@ def test_header_record_and_summary_say_what_runs_where(
         ]
     )
     trusted.stdout.fnmatch_lines(["rlenv: verifiers: *tasks of text with their agents, run on this machine*"])
-    assert toys.records()[0]["sandbox"] == "none"
-    assert toys.records()[0]["runner"].startswith("docker runtime")
+    assert record["sandbox"] == "none"
+    assert record["runner"].startswith("docker runtime")
 
 
 def test_what_json_cannot_hold_is_the_tasksets_fault_and_ends_nothing(toys: Project) -> None:

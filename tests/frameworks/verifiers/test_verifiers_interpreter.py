@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from support.verifiers import environ, interpreter, request
 
 from pytest_rlenv.errors import SandboxFailed, SpecError, Stage, StageTimeout
+from pytest_rlenv.frameworks.verifiers import printed
 from pytest_rlenv.frameworks.verifiers.interpreter import find_python, variables
 from pytest_rlenv.frameworks.verifiers.process import ChildFailed, TasksetProcess
 from pytest_rlenv.settings import Settings
@@ -147,3 +149,22 @@ def test_nothing_is_left_of_what_it_printed(tmp_path: Path, monkeypatch: pytest.
 def test_a_program_that_is_no_python_is_told(tmp_path: Path) -> None:
     with pytest.raises(SandboxFailed, match="ended"):
         TasksetProcess("/bin/false", environ())
+
+
+def test_what_it_prints_over_many_rollouts_fills_no_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(printed, "KEPT_BYTES", 5)
+    file = tmp_path / "log"
+    log = printed.PrintedLog(os.open(file, os.O_RDWR | os.O_CREAT))
+
+    with file.open("ab", buffering=0) as writer:  # as the interpreter has it
+        for said in (b"one two three\n", b"four five six\n"):
+            writer.write(said)
+            assert log.news() == said
+            assert file.stat().st_size == 0
+        writer.write(b"end")
+
+    assert log.tail() == "one two three\nfour five six\nend"
+    log.close()
+    assert log.tail().endswith("end")
