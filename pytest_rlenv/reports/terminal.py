@@ -46,7 +46,10 @@ def write_summary(terminal: pytest.TerminalReporter, results: Sequence[Result], 
         if not quiet:
             _write_rows(terminal, rows)
             _write_warnings(terminal, rows)
-    if where := sorted({result.sandbox for result in results} - {""}):
+    where = sorted({result.sandbox for result in results} - {""})
+    if any(each.startswith("none: ") for each in where):
+        where = [each for each in where if each != "none"]  # of those that did not come so far
+    if where:
         terminal.write_line(f"rlenv: ran in sandbox {', '.join(where)}")
     terminal.write_line(f"rlenv: results and logs in {run_dir}")
 

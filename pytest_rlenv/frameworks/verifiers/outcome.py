@@ -162,7 +162,7 @@ def of_error(error: Mapping[str, Any], stage: Stage) -> RlenvError:
 def of_failure(failure: ChildFailed) -> RlenvError:
     """Return what was raised in the interpreter, outside of an episode, as an error of ours."""
     stage = _STAGES.get(failure.stage, Stage.LOAD)
-    if failure.stage in _STAGES and failure.type in ("TimeoutError", "CancelledError"):
+    if failure.late:
         kind = VerifierTimeout if stage is Stage.VERIFY else StageTimeout
         return kind(f"the task's {failure.stage} ran out of time", stage=stage)
     infra = failure.stage == "boot" or any(kind in failure.kinds for kind in _INFRA)
