@@ -182,7 +182,8 @@ def test_a_file_that_cannot_be_had_stops_the_environment(tmp_path: Path) -> None
 
 def test_rows_and_folders_live_side_by_side(tmp_path: Path) -> None:
     write_rows(tmp_path / "train.jsonl", row(id="a"))
-    tasks, _ = Others((NemoGymFinder(SETTINGS),)).join([TaskRef("fix-csv", "tasks/fix-csv")], place(tmp_path))
+    others = Others(lambda: (NemoGymFinder(SETTINGS),))
+    tasks, _ = others.join([TaskRef("fix-csv", "tasks/fix-csv")], place(tmp_path))
     assert [(task.id, task.framework) for task in tasks] == [("fix-csv", "harbor"), ("train/a", "nemo-gym")]
 
 
