@@ -132,7 +132,7 @@ def test_an_environment_that_does_not_come_back_is_an_error(
     monkeypatch.setattr(agent_endings, "GRACE", 0.02)
     monkeypatch.setattr(watched_episode, "REST", 0.02)
     with pytest.raises(StageTimeout, match="has not answered a call"):
-        played(loop, Acting(hangs=0.5), tmp_path, seconds=0.02)
+        played(loop, Acting(hangs=3.0), tmp_path, seconds=1.0)  # time enough to be in a call on any machine
 
 
 def swallow(episode: Episode, context: EpisodeContext) -> AgentOutcome:

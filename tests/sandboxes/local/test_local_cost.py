@@ -85,7 +85,8 @@ def test_the_launcher_and_its_attendants_are_small() -> None:
     folder = str(Path(_launcher.__file__).parent)
     program = (
         f"import sys; sys.path.insert(0, {folder!r}); import _launcher\n"
-        "import _attendant, _drain\nprint(sorted({'typing', 're', 'pathlib', 'subprocess'} & set(sys.modules)))"
+        "import _attendant, _drain\n"
+        "print(sorted({'typing', 're', 'pathlib', 'subprocess'} & set(sys.modules)))"
     )
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True, check=True
