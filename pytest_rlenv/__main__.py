@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -10,6 +11,9 @@ from typing import NamedTuple, cast
 from pytest_rlenv._version import __version__
 from pytest_rlenv.commands.protocol import FAILED, OK, USAGE, Command, Parser
 from pytest_rlenv.errors import Kind, RlenvError
+
+CUT_OFF = 141
+"""Exit code where nobody reads the output to its end, as a shell has it: a gate has not spoken."""
 
 
 class Row(NamedTuple):
@@ -63,7 +67,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return OK
     try:
         code: int = arguments.run(arguments)
+        sys.stdout.flush()
         return code
+    except BrokenPipeError:  # who reads has seen enough, such as `head`; nothing more can be said there
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return CUT_OFF
     except RlenvError as error:
         hint = f"\n  {error.hint}" if error.hint else ""
         print(f"error: {error.message}{hint}", file=sys.stderr)

@@ -1,8 +1,9 @@
-"""Sizes and durations as people write and read them: ``500M``, ``2GiB``, ``12h``, ``7d``."""
+"""Sizes, durations and counts as people write and read them: ``500M``, ``2GiB``, ``12h``, ``error: 3``."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 _AMOUNT = re.compile(r"\s*(?P<number>\d{1,15}(?:\.\d{1,15})?)\s*(?P<unit>[a-zA-Z]*)\s*")
 _SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
@@ -47,3 +48,9 @@ def show_size(count: float) -> str:
 def _split(text: str) -> tuple[float, str]:
     found = _AMOUNT.fullmatch(text)
     return (float(found["number"]), found["unit"].lower()) if found else (0.0, "?")
+
+
+def show_reasons(reasons: Mapping[str, int]) -> str:
+    """Return how often each reason applies, the commonest first, such as ``error: 3; skipped: 1``."""
+    by_count = sorted(reasons.items(), key=lambda item: -item[1])
+    return "; ".join(f"{reason}: {many}" for reason, many in by_count)

@@ -16,6 +16,9 @@ from pytest_rlenv.environments.layouts import TASKSET_PREFIX
 
 PREFIX = "rlenv:"
 
+NARROWING = ("keyword", "markexpr", "lf", "deselect", "stepwise")
+"""Options of pytest's with which some of the tasks that are collected are not run."""
+
 
 @dataclass
 class Arguments:
@@ -77,6 +80,11 @@ def split_positional(args: Sequence[str]) -> tuple[list[str], list[tuple[str, st
         else:
             paths.append(arg)
     return paths, chosen
+
+
+def is_narrowed(config: pytest.Config) -> bool:
+    """Return whether an option of pytest's leaves fewer tasks than an environment lists."""
+    return any(getattr(config.option, name, None) for name in NARROWING)
 
 
 def is_active(config: pytest.Config) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_rlenv.arguments import ARGUMENTS, PREFIX, is_active
+from pytest_rlenv.arguments import ARGUMENTS, PREFIX, is_active, is_narrowed
 from pytest_rlenv.costs import SECONDS, costs_of_run, seconds_of_last_run
 from pytest_rlenv.cycles import no_search
 from pytest_rlenv.notices import kept_stdout
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
 
 ONE_WORKER = ("loadscope", "loadfile")
 """Modes of xdist's that run a whole environment on one worker."""
-
-NARROWING = ("keyword", "markexpr", "lf", "deselect", "stepwise")
-"""Options of pytest's that leave fewer tasks than the controller knows of."""
 
 
 class Controller:
@@ -115,18 +112,18 @@ class Controller:
 
     def _is_narrowed(self, run: Run) -> bool:
         """Return whether the workers may select fewer tasks than the controller knows of."""
-        narrowing = any(getattr(self.config.option, name, None) for name in NARROWING)
-        return narrowing or run.settings.shard is not None
+        return is_narrowed(self.config) or run.settings.shard is not None
 
     def pytest_report_header(self) -> list[str]:
         """Say which environments at which commit, which agents, which sandbox."""
         if not is_active(self.config):
             return []
         from pytest_rlenv.reports.terminal import header_lines
+        from pytest_rlenv.sandbox_choice import where_tasks_run
 
         run = get_run(self.config)
         sandbox = run.settings.sandbox if is_dry(self.config) else run.sandbox.describe()
-        lines = header_lines(run.environments, run.settings.agent, sandbox)
+        lines = header_lines(run.environments, run.settings.agent, sandbox, where_tasks_run(run))
         lines += [f"rlenv: model={model}"] if (model := run.settings.model_words) else []
         dist = getattr(self.config.option, "dist", "no")
         if dist in ONE_WORKER and is_distributed(self.config):

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 
 class Kind(str, Enum):
-    """Whose fault an error is. Steers retries and alarms; never changes a score (design, section 4)."""
+    """Whose fault an error is. Steers retries and alarms; never changes a score."""
 
     INFRA = "infra"
     """The machine, the engine, a registry, the Hub: the same task may pass on the next try."""
@@ -175,6 +175,13 @@ class AgentUnavailable(RlenvError):
     """What an agent's program is installed from cannot be reached, or does not answer now."""
 
     default_stage = Stage.AGENT_SETUP
+
+
+class BudgetExceeded(RlenvError):
+    """A budget ended the agent where what it did cannot be judged any more; elsewhere that is a note."""
+
+    kind = Kind.AGENT
+    default_stage = Stage.AGENT
 
 
 class ModelUnavailable(RlenvError):

@@ -107,6 +107,13 @@ def _http_url(text: str) -> str:
     return text.rstrip("/")
 
 
+def _host_alone(text: str) -> str:
+    parts = urlsplit(_http_url(text))
+    if parts.scheme != "http" or parts.path.strip("/") or "@" in parts.netloc:
+        raise ValueError("is not http://HOST:PORT alone, which is all that servers of NeMo Gym can be told")
+    return text.rstrip("/")
+
+
 def _size(raw: Any) -> Any:
     return parse_size(raw) if isinstance(raw, str) else raw
 
@@ -200,7 +207,7 @@ class Settings(BaseModel):
     nemo_server: str | None = None
     nemo_url: Annotated[str, AfterValidator(_http_url)] | None = None
     nemo_oracle: Annotated[Pairs, AfterValidator(_oracles)] = ()
-    nemo_judge_url: Annotated[str, AfterValidator(_http_url)] | None = None
+    nemo_judge_url: Annotated[str, AfterValidator(_host_alone)] | None = None
     nemo_ray: bool = False
     allow_unscored: bool = False
     baseline: Path | None = None
@@ -222,6 +229,16 @@ class Settings(BaseModel):
             return f"{self.model} (replayed from {self.replay})"
         at = f" at {urlsplit(self.model_url).netloc.rpartition('@')[2]}" if self.model_url else ""
         return f"{self.model}{at}{f' (recorded in {self.record})' if self.record else ''}"
+
+    @property
+    def passwords(self) -> dict[str, str]:
+        """The passwords in addresses of servers, by what is shown in their place."""
+        given = ((name, getattr(self, name)) for name in ("openenv_url", "nemo_url"))
+        return {
+            f"RLENV_{name.upper()}_PASSWORD": password
+            for name, url in given
+            if url is not None and (password := urlsplit(url).password)
+        }
 
     @property
     def conditions(self) -> dict[str, JsonValue]:

@@ -122,6 +122,8 @@ def get_run(config: pytest.Config) -> Run:
         from pytest_rlenv.secrets import SECRETS
 
         SECRETS.learn(os.environ)
+        for name, password in get_settings(config).passwords.items():
+            SECRETS.add(name, password)
         worker = getattr(config, "workerinput", {}).get("workerid", MAIN)
         run = Run(get_identity(config), get_settings(config), worker=worker)
         if NOTICES in config.stash and config.option.verbose >= 0:

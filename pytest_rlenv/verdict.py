@@ -170,7 +170,7 @@ def expectation_for(*, must_not_score: bool, threshold: float, reward_key: str |
 
 
 def judge(rollout: Rollout, expectation: Expectation) -> Verdict:
-    """Return the verdict (design, section 4). Pure: the same rollout always gets the same one."""
+    """Return the verdict. Pure: the same rollout always gets the same one."""
     if rollout.skip_reason is not None:
         return Verdict(Outcome.SKIPPED, rollout.skip_reason)
     if rollout.error is not None:

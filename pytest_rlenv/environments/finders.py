@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
@@ -98,12 +99,19 @@ class Others:
     """Where tasks that are no folders are looked for.
 
     Attributes:
-        finders: of all frameworks whose tasks are no folders.
+        make_finders: makes those of all frameworks whose tasks are no folders; most environments need none.
         framework: the only framework that the user wants; ``None`` is all.
+        opened: how the names of the files end that finders open beside tasks in folders, unless asked for.
     """
 
-    finders: tuple[TaskFinder, ...] = ()
+    make_finders: Callable[[], tuple[TaskFinder, ...]] = tuple
     framework: str | None = None
+    opened: tuple[str, ...] = ("",)
+
+    @cached_property
+    def finders(self) -> tuple[TaskFinder, ...]:
+        """All finders."""
+        return self.make_finders()
 
     @property
     def looked_for(self) -> str:
@@ -124,6 +132,9 @@ class Others:
         Raises:
             SpecError: what a finder met is wrong for the whole environment.
         """
+        if folders and self.framework is None and not any(map(self._is_opened, place.files)):
+            tasks = _together(folders, ())
+            return tasks, Finding(tasks)
         place = replace(place, has_folder_tasks=bool(folders))
         found = [finder.find(place, asked=self.framework is not None) for finder in self._wanted()]
         kept = [task for task in folders if self.framework in (None, task.framework)]
@@ -142,6 +153,9 @@ class Others:
         counts = Counter(task.framework for task in folders)
         told = ", ".join(f"{count} task{'s' * (count > 1)} of {name}" for name, count in counts.items())
         return [f"it has {told}: leave --rlenv-framework out, or name that framework"] if told else []
+
+    def _is_opened(self, file: str) -> bool:
+        return file.endswith(self.opened)
 
     def _wanted(self) -> list[TaskFinder]:
         return [finder for finder in self.finders if self.framework in (None, finder.framework)]

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from pytest_rlenv.environments.finders import Others, TaskFinder
 from pytest_rlenv.frameworks.kept import Kept
-from pytest_rlenv.frameworks.nemo_gym.finding import NemoGymFinder
-from pytest_rlenv.frameworks.openenv.finding import OpenEnvFinder
-from pytest_rlenv.frameworks.verifiers.finding import VerifiersFinder
 from pytest_rlenv.sandboxes.model import SandboxContext
 from pytest_rlenv.settings import Settings
+
+OPENED = (".yaml", ".yml", ".jsonl")
+"""How the names of files end that tell a finder of its tasks, where it is not asked for by name."""
 
 
 def others(
@@ -23,9 +23,16 @@ def others(
         context: tells what a sandbox is told of the run, where tasks are asked of a server that needs one.
         kept: what this process keeps up: who is asked for tasks may be asked to run them.
     """
-    finders: list[TaskFinder] = [
-        OpenEnvFinder(settings, context, kept),
-        NemoGymFinder(settings),
-        VerifiersFinder(settings, kept),
-    ]
-    return Others(tuple(finders), settings.framework)
+
+    def make() -> tuple[TaskFinder, ...]:
+        from pytest_rlenv.frameworks.nemo_gym.finding import NemoGymFinder
+        from pytest_rlenv.frameworks.openenv.finding import OpenEnvFinder
+        from pytest_rlenv.frameworks.verifiers.finding import VerifiersFinder
+
+        return (
+            OpenEnvFinder(settings, context, kept),
+            NemoGymFinder(settings),
+            VerifiersFinder(settings, kept),
+        )
+
+    return Others(make, settings.framework, OPENED)

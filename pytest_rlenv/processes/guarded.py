@@ -25,13 +25,22 @@ class GuardedProcess:
         cwd: where it starts.
         log: the file that gets what it prints; a pipe would fill up while nobody reads it.
         talk: True to have its standard input and output as pipes; then the log has its standard error only.
+        log_cap: bytes of the log that are kept, from its beginning and its end; ``None`` keeps all, as is
+            needed where positions in it are remembered.
 
     Raises:
         OSError: the log cannot be written, or no process can be made.
     """
 
     def __init__(
-        self, command: Sequence[str], *, env: Mapping[str, str], cwd: Path, log: Path, talk: bool = False
+        self,
+        command: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        cwd: Path,
+        log: Path,
+        talk: bool = False,
+        log_cap: int | None = None,
     ) -> None:
         self.log = log
         reading, self._lifeline = os.pipe()
@@ -39,7 +48,7 @@ class GuardedProcess:
         try:
             with log.open("ab") as output:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-I", "-S", str(GUARD), str(reading), *command],
+                    [sys.executable, "-I", "-S", str(GUARD), str(reading), str(log_cap or 0), *command],
                     stdin=subprocess.PIPE if talk else subprocess.DEVNULL,
                     stdout=subprocess.PIPE if talk else output,
                     stderr=output,

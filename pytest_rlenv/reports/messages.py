@@ -7,6 +7,7 @@ import os
 from pytest_rlenv.errors import RlenvError
 from pytest_rlenv.execution import Judged
 from pytest_rlenv.rollout import ErrorInfo
+from pytest_rlenv.secrets import SECRETS
 
 
 def error_text(judged: Judged) -> str:
@@ -33,11 +34,11 @@ def error_line(error: ErrorInfo) -> str:
 
 
 def usage_text(error: RlenvError) -> str:
-    """Return the message of what the user asked for and cannot have."""
+    """Return the message of what the user asked for and cannot have; a stranger's code may have worded it."""
     text = f"rlenv: {error.message}"
     if error.detail:
         text += "\n" + "\n".join(f"    {line}" for line in error.detail.splitlines())
-    return "\n".join([text, *(f"  {line}" for line in error.hint.splitlines())])
+    return SECRETS.redact("\n".join([text, *(f"  {line}" for line in error.hint.splitlines())]))
 
 
 def _footer(judged: Judged) -> list[str]:

@@ -34,6 +34,7 @@ def write_summary(terminal: pytest.TerminalReporter, results: Sequence[Result], 
     if getattr(terminal.config.option, "no_summary", False):
         return
     quiet = terminal.verbosity < -1
+    terminal.ensure_newline()  # a section does not, and the first line in it would
     by_environment = sorted(results, key=lambda r: (r.environment, r.agent))
     for environment, group in groupby(by_environment, key=lambda r: r.environment):
         rows = list(group)
@@ -45,7 +46,10 @@ def write_summary(terminal: pytest.TerminalReporter, results: Sequence[Result], 
         if not quiet:
             _write_rows(terminal, rows)
             _write_warnings(terminal, rows)
-    if where := sorted({result.sandbox for result in results} - {""}):
+    where = sorted({result.sandbox for result in results} - {""})
+    if any(each.startswith("none: ") for each in where):
+        where = [each for each in where if each != "none"]  # of those that did not come so far
+    if where:
         terminal.write_line(f"rlenv: ran in sandbox {', '.join(where)}")
     terminal.write_line(f"rlenv: results and logs in {run_dir}")
 
@@ -57,11 +61,19 @@ def aggregate_lines(agent: str, numbers: Aggregate) -> list[str]:
         first += f", mean reward {numbers.mean_scored:.3f}"
     if numbers.counts[Outcome.ERROR] and numbers.mean_errors_as_0 is not None:
         first += f" ({numbers.mean_errors_as_0:.3f} with errors as 0)"
-    parts = [f"{numbers.counts[outcome]} {outcome.value}" for outcome in Outcome if numbers.counts[outcome]]
+    parts = [_counted(outcome, numbers) for outcome in Outcome if numbers.counts[outcome]]
     second = "    " + ", ".join(parts)
-    if numbers.error_kinds:
-        second += f" (errors: {', '.join(f'{count} {kind}' for kind, count in numbers.error_kinds)})"
     return [first, second, *(f"    {line}" for line in _statistics(numbers))]
+
+
+def _counted(outcome: Outcome, numbers: Aggregate) -> str:
+    """Return how many ended so; of errors also whose fault they are."""
+    count = numbers.counts[outcome]
+    if outcome is not Outcome.ERROR:
+        return f"{count} {outcome.value}"
+    kinds = numbers.error_kinds
+    whose = kinds[0][0] if len(kinds) == 1 else ", ".join(f"{many} {kind}" for kind, many in kinds)
+    return f"{count} error{'s' if count > 1 else ''}" + (f" ({whose})" if whose else "")
 
 
 def _statistics(numbers: Aggregate) -> Iterator[str]:
@@ -93,8 +105,17 @@ def _interval(estimate: Estimate) -> str:
     return f"[{estimate.low:.2f}, {estimate.high:.2f}]"
 
 
-def header_lines(environments: Iterable[Environment], agents: Sequence[str], sandbox: str) -> list[str]:
-    """Return the lines of pytest's header: each environment with its tasks, then agents and sandbox."""
+def header_lines(
+    environments: Iterable[Environment], agents: Sequence[str], sandbox: str, where: Iterable[str] = ()
+) -> list[str]:
+    """Return the lines of pytest's header: each environment with its tasks, then agents and sandbox.
+
+    Args:
+        environments: that are run.
+        agents: as the user named them.
+        sandbox: what it says of itself.
+        where: what else is to be said of where tasks run.
+    """
     lines = []
     for environment in environments:
         selected, found = len(environment.tasks), environment.found
@@ -104,7 +125,8 @@ def header_lines(environments: Iterable[Environment], agents: Sequence[str], san
         lines += [f"rlenv: warning: {warning}" for warning in environment.warnings[:IN_HEADER]]
         if (more := len(environment.warnings) - IN_HEADER) > 0:
             lines.append(f"rlenv: and {more} more warnings")
-    return [*lines, f"rlenv: agent={','.join(agents)} sandbox={sandbox}"]
+    lines.append(f"rlenv: agent={','.join(agents)} sandbox={sandbox}")
+    return [*lines, *(f"rlenv: {line}" for line in where)]
 
 
 def _write_rows(terminal: pytest.TerminalReporter, results: Sequence[Result]) -> None:

@@ -20,6 +20,8 @@ _WORD = 9
 """Columns of the first word."""
 _NAME = 40
 """Columns of a task's name at most."""
+_TASK = 8
+"""Columns of a task's id that are worth what is put behind them."""
 _VARYING = re.compile(r"0x[0-9a-f]+|\b[0-9a-f]{12,}\b|\d+(?:\.\d+)?")
 
 Group = Sequence[Result]
@@ -38,6 +40,23 @@ class Row(NamedTuple):
     text: str
 
 
+class Name(NamedTuple):
+    """What to call a rollout: its task, and what tells it from others of the task."""
+
+    task: str
+    rest: str
+
+    @property
+    def whole(self) -> str:
+        """All of it, in one line."""
+        return fit(self.task + self.rest, width_of(self.task + self.rest))
+
+    def within(self, columns: int) -> str:
+        """Return it in so many columns: the task is cut, as the rest is all that tells two of them apart."""
+        left = columns - width_of(self.rest)
+        return fit(self.task, left) + self.rest if left >= _TASK else fit(self.task + self.rest, columns)
+
+
 def rows_of(results: Sequence[Result], *, width: int, verbose: bool) -> tuple[list[Row], int]:
     """Return the lines of what did not pass, and how many rollouts are in none of them.
 
@@ -49,7 +68,7 @@ def rows_of(results: Sequence[Result], *, width: int, verbose: bool) -> tuple[li
     names = _names(results)
     groups = {outcome: _groups(results, outcome) for outcome in WORDS}
     shown = [g for outcome, each in groups.items() for g in each[: None if verbose else SHOWN[outcome]]]
-    widest = max((width_of(names[id(group[0])]) for group in shown if len(group) == 1), default=0)
+    widest = max((width_of(names[id(group[0])].whole) for group in shown if len(group) == 1), default=0)
     columns = min(widest, _NAME, width // 3)
     rows: list[Row] = []
     for group in shown:
@@ -74,29 +93,43 @@ def _cause(result: Result) -> str:
     return _VARYING.sub("#", result.message.replace(result.task, "#"))
 
 
-def _lines(group: Group, names: dict[int, str], columns: int, *, room: int, verbose: bool) -> Iterator[Row]:
+def _lines(group: Group, names: dict[int, Name], columns: int, *, room: int, verbose: bool) -> Iterator[Row]:
     first = group[0]
     if len(group) == 1:
         reward = "-" if first.reward is None else number(first.reward)
-        text = f"{padded(names[id(first)], columns)} {reward:>6}  {first.message}"
+        text = f"{padded(names[id(first)].within(columns), columns)} {reward:>6}  {first.message}"
         yield Row(first.verdict, fit(text, room))
         return
     yield Row(first.verdict, fit(f"{len(group)} x {first.message}", room))
     if verbose:
-        yield from (Row(None, fit(f"    {names[id(result)]}", room)) for result in group)
+        yield from (Row(None, fit(f"    {names[id(result)].whole}", room)) for result in group)
         return
-    more = f", and {len(group) - EXAMPLES} more" if len(group) > EXAMPLES else ""
-    examples = ", ".join(names[id(result)] for result in group[:EXAMPLES])
-    yield Row(None, fit(f"    {examples}", room - len(more)) + more)
+    yield Row(None, f"    {_examples([names[id(result)] for result in group], room - 4)}")
 
 
-def _names(results: Sequence[Result]) -> dict[int, str]:
+def _examples(names: Sequence[Name], room: int) -> str:
+    """Return the first names, whole where one fits at all, and how many there are beside them."""
+    shown = [names[0].within(room - width_of(_more(len(names) - 1)))]
+    for name in names[1:EXAMPLES]:
+        longer = ", ".join([*shown, name.whole])
+        if width_of(longer + _more(len(names) - len(shown) - 1)) > room:
+            break
+        shown.append(name.whole)
+    return ", ".join(shown) + _more(len(names) - len(shown))
+
+
+def _more(count: int) -> str:
+    return f", and {count} more" if count else ""
+
+
+def _names(results: Sequence[Result]) -> dict[int, Name]:
     """Return what to call each: its task, with the agent and the attempt where there are several."""
     agents = len({result.agent for result in results}) > 1
     attempts = any(result.attempt > 1 for result in results)
     return {
-        id(result): result.task
-        + (f" ({result.agent})" if agents else "")
-        + (f" #{result.attempt}" if attempts else "")
+        id(result): Name(
+            result.task,
+            (f" ({result.agent})" if agents else "") + (f" #{result.attempt}" if attempts else ""),
+        )
         for result in results
     }

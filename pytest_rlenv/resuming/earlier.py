@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
+from pytest_rlenv.amounts import show_reasons
 from pytest_rlenv.errors import SpecError
 from pytest_rlenv.reports.stored import RESULTS, StoredRun, read_run
 from pytest_rlenv.rollout import Origin, Rollout, RunAgain
@@ -215,12 +216,7 @@ def outlook(records: Sequence[Mapping[str, Any]], present: Mapping[str, Any]) ->
     good = reasons.pop("", 0)
     yield f"{good} of {len(records)} rollouts are scored and were run as now"
     if reasons:
-        yield f"run again if asked for: {counted(reasons)}"
-
-
-def counted(reasons: Counter[str]) -> str:
-    """Return reasons with how often each applies, the commonest first."""
-    return "; ".join(f"{many} {reason}" for reason, many in reasons.most_common())
+        yield f"{reasons.total()} run again if asked for ({show_reasons(reasons)})"
 
 
 def _key(record: Mapping[str, Any]) -> Key:

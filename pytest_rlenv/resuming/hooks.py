@@ -73,11 +73,11 @@ class Resuming:
         """Say what was taken over, and why the rest was not."""
         if not (self._kept or self._fresh or self._again):
             return
-        from pytest_rlenv.resuming.earlier import counted
+        from pytest_rlenv.amounts import show_reasons
 
         parts = [f"{self._kept} kept"]
         if self._again:
-            parts.append(f"{self._again.total()} run again ({counted(self._again)})")
+            parts.append(f"{self._again.total()} run again ({show_reasons(self._again)})")
         if self._fresh:
             parts.append(f"{self._fresh} not in it")
         name = get_settings(self.config).resume

@@ -21,7 +21,7 @@ Text = Annotated[str, Field(min_length=1)]
 class RuleEntry(BaseModel):
     """Which rollouts an entry is for. Globs are matched with case; a task's as by ``--rlenv-task``."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)  # most runs have no such file
 
     task: Text
     environment: Text | None = None

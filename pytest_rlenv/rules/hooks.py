@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_rlenv.agents.loading import agent_names
-from pytest_rlenv.arguments import ARGUMENTS, is_active
+from pytest_rlenv.arguments import ARGUMENTS, is_active, is_narrowed
 from pytest_rlenv.options import RULES
 from pytest_rlenv.state import STARTED, get_run, get_settings, is_dry
 from pytest_rlenv.stop_flag import NOT_STARTED
@@ -23,10 +23,8 @@ if TYPE_CHECKING:
     from pytest_rlenv.rules.quarantine import Seen
     from pytest_rlenv.run import Run
 
-NARROWING = ("keyword", "markexpr", "lf", "deselect", "stepwise", "maxfail")
-"""Options of pytest's with which not every task is run."""
-OWN_NARROWING = ("task", "exclude_task", "limit", "shard", "resume")
-"""Settings of ours likewise."""
+NARROWING = ("task", "exclude_task", "limit", "shard", "resume")
+"""Settings of ours with which not every task is run."""
 
 SHOWN = 20
 
@@ -159,6 +157,7 @@ class RunRules:
             by_path
             or arguments.chosen
             or run.stopped()
-            or any(getattr(option, name, None) for name in NARROWING)
-            or any(getattr(settings, name, None) for name in OWN_NARROWING)
+            or is_narrowed(self.config)
+            or option.maxfail
+            or any(getattr(settings, name, None) for name in NARROWING)
         )

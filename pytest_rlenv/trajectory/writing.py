@@ -36,7 +36,8 @@ def totals(steps: Iterable[Step]) -> FinalMetrics:
 
 def write_trajectory(path: Path, trajectory: Trajectory) -> None:
     """Write a whole document at once."""
-    path.write_text(json.dumps(_plain(trajectory), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    text = json.dumps(_plain(trajectory), ensure_ascii=False, indent=1) + "\n"
+    path.write_bytes(text.encode("utf-8", errors="replace"))
 
 
 class GrowingTrajectory:

@@ -17,6 +17,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+from support.harbor_package import HARBOR_PYTHON, OWN_AGENT, needs_harbor
 from support.rollouts import write_steps
 from support.scripted_model import Reply, ScriptedModel, use
 from support.tasks import write_task
@@ -84,24 +85,12 @@ name = "first"
 [[steps]]
 name = "second"
 """
-HARBOR_PYTHON = Path(__file__).parents[2] / ".matrix" / "harbor-0.26.0" / "bin" / "python"
-WRITTEN_FOR_HARBOR = """
-from harbor.agents.base import BaseAgent
-from harbor.llms.lite_llm import LiteLLM
-
-
-class Own(BaseAgent):
-    @staticmethod
-    def name():
-        return "own"
-
-    def version(self):
-        return "3.1"
-
+METHODS = """
     async def setup(self, environment):
         await environment.exec("mkdir -p /opt/own", user="root")
 
     async def run(self, instruction, environment, context):
+        from harbor.llms.lite_llm import LiteLLM
         reply = await LiteLLM(model_name=self.model_name).call(prompt=instruction)
         await environment.exec(reply.content)
         await environment.exec("id -un >/logs/agent/who.txt")
@@ -307,13 +296,10 @@ def test_a_command(tmp_path: Path) -> None:
     assert record["reward"] is None
 
 
-@pytest.mark.harbor
-@pytest.mark.skipif(
-    not HARBOR_PYTHON.exists(), reason="Harbor is not installed: bash scripts/setup_harbor.sh"
-)
+@needs_harbor
 def test_an_agent_written_for_harbor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It runs in Harbor's process, asks the model there, and acts in our box."""
-    (tmp_path / "own_agents.py").write_text(WRITTEN_FOR_HARBOR)
+    (tmp_path / "own_agents.py").write_text(OWN_AGENT + METHODS)
     monkeypatch.setenv("RLENV_HARBOR_PYTHON", str(HARBOR_PYTHON))
     with ScriptedModel([SOLVE]) as model:
         record = run(tmp_path, "harbor:own_agents:Own", model)

@@ -29,7 +29,7 @@ def found(tmp_path: Path, spec: str = "org/repo", framework: str | None = None) 
         rootdir=tmp_path,
         cache_dir=tmp_path / "cache",
         selection=Selection(),
-        others=Others(finders, framework),
+        others=Others(lambda: finders, framework),
     )
     return environment
 

@@ -52,6 +52,24 @@ def test_a_budget_ends_an_agent_and_it_is_judged(
     assert turn.usage.answered == calls
 
 
+def test_whoever_asks_first_whether_a_call_would_be_passed_on_need_not_make_it() -> None:
+    path = "/v1/rlenv/budget"
+    with ScriptedModel(lambda _: Reply("x")) as model, proxied(model.url, max_turns=1) as (proxy, client):
+        before = client.request(path, None, method="GET")
+        client.ask()
+        after = client.request(path, None, method="GET")
+        stranger = client.request(path, None, method="GET", key="sk-other")
+        turn = proxy.take_turn()
+        proxy.end()
+    assert (before.status, after.status, stranger.status) == (200, 402, 401)
+    assert after.code == "rlenv_budget"
+    assert model.calls == 1
+    assert turn.failure("solver") is None
+    assert (found := turn.stop()) is not None
+    assert found.stop is Stop.TURN_LIMIT
+    assert turn.usage.calls == 1
+
+
 def test_what_was_not_answered_is_no_turn() -> None:
     replies = [Failure(429, "slow"), "x", Failure(500, "no"), "y", "z"]
     with ScriptedModel(replies) as model, proxied(model.url, max_turns=2) as (_, client):

@@ -180,7 +180,7 @@ def test_a_model_that_never_answers_is_an_error_and_no_agent_that_was_slow(
     (record,) = demo.records()
     assert record["error"]["type"] == "ModelUnavailable"
     assert "it never answered, and nothing came for 1 s" in record["error"]["message"]
-    assert [note["code"] for note in record["notes"]] == ["agent-timeout"]
+    assert [note["code"] for note in record["notes"]] == ["agent-timeout", "model-usage-unknown"]
     assert record["usage"]["turns"] == 0
 
 

@@ -266,6 +266,8 @@ def answer(row):
     ("option", "said"),
     [
         ("--rlenv-nemo-url=localhost", "is not an address"),
+        ("--rlenv-nemo-judge-url=https://judge", "is not http://HOST:PORT alone"),
+        ("--rlenv-nemo-judge-url=http://judge/v1", "is not http://HOST:PORT alone"),
         ("--rlenv-nemo-oracle=mcqa", "is not KEY=VALUE"),
         ("--rlenv-nemo-oracle=mcqa=answer", "is not SERVER=module:function"),
         ("--rlenv-nemo-oracle=mcqa=no_such:answer", "cannot import 'no_such'"),
@@ -282,7 +284,7 @@ def test_a_bad_value_is_a_usage_error(project: Project, option: str, said: str) 
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        ([{"question": "?"}], "*no first line of its .jsonl files (train.jsonl)*"),
+        ([{"question": "?"}], "*none of the first lines of its .jsonl files (train.jsonl)*"),
         ([], "*there is no .jsonl file of rows*"),
     ],
 )
@@ -334,30 +336,47 @@ def test_properties_tell_who_judged(project: Project) -> None:
 # ---- what hangs or is killed
 
 
+DYING = """
+def seed_session(session, body):
+    return begin(session, body)
+
+
+def verify(session, body):
+    waits = pathlib.Path(body["folder"]) / "b-waits"
+    if body["id"] == "b" and not waits.exists():
+        waits.touch()
+        time.sleep(300)
+    while body["id"] == "a":
+        if waits.exists():
+            os._exit(3)
+        time.sleep(0.01)
+    return judge(session, body)
+"""
 HANGING = """
 def seed_session(session, body):
     here = pathlib.Path(body["folder"])
-    while body["id"] == "b" and not (here / "a-waits").exists():
+    while body["id"] == "b" and not (here / "first").exists():
         time.sleep(0.01)
     time.sleep(0.5 if body["id"] == "b" else 0)  # b is to wait when the time of a is up, and not of b
     return begin(session, body)
 
 
 def verify(session, body):
-    here = pathlib.Path(body["folder"])
-    if body["id"] == "a" or (body["id"] == "b" and not (here / "b-waits").exists()):
-        (here / f"{body['id']}-waits").touch()
-        time.sleep(60)
+    first = pathlib.Path(body["folder"]) / "first"
+    if body["id"] == "a":
+        first.write_text(str(os.getpid()))
+    if body["id"] == "a" or (body["id"] == "b" and first.read_text() == str(os.getpid())):
+        time.sleep(300)
     return judge(session, body)
 """
 
 
-def hanging(project: Project) -> None:
-    """Write rows a, which hangs, b, which hangs the first time after a, and c; and their server."""
+def serve(project: Project, changed: str) -> None:
+    """Write rows a, b, and c, and a server like the example's, but for some functions of its own."""
     source = (EXAMPLE / "resources_servers" / "counter" / "app.py").read_text()
     source = source.replace("import uuid\n", "import uuid\nimport pathlib, time\n")
     source = source.replace("def verify(", "def judge(").replace("def seed_session(", "def begin(")
-    source = source.replace("\nROUTES", HANGING + "\n\nROUTES")
+    source = source.replace("\nROUTES", f"\n{changed}\n\nROUTES")
     own = project.environment / "resources_servers" / "counter" / "app.py"
     own.parent.mkdir(parents=True)
     own.write_text(source)
@@ -368,22 +387,46 @@ def hanging(project: Project) -> None:
 def test_a_server_that_hangs_is_ended_and_the_next_row_gets_a_new_one(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hanging(project)
-    monkeypatch.setattr(session_module, "VERIFY_LIMIT", 0.5)
+    serve(project, HANGING)
+    monkeypatch.setattr(session_module, "VERIFY_LIMIT", 1.0)
     result = project.run("--rlenv=envs/demo", "--rlenv-task=*/[ac]", *TRUSTED, sandbox=None)
     assert outcomes(result) == {"passed": 1, "errors": 1}
-    result.stdout.fnmatch_lines(["*VerifierTimeout*POST /verify was not answered within 0.5 s*"])
+    result.stdout.fnmatch_lines(["*VerifierTimeout*POST /verify was not answered within 1.0 s*"])
 
 
 def test_who_waits_for_a_server_that_is_ended_for_another_asks_a_new_one(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hanging(project)
+    serve(project, HANGING)
     monkeypatch.setattr(session_module, "VERIFY_LIMIT", 1.0)
     result = project.run("--rlenv=envs/demo", "--rlenv-task=*/[ab]", "--rlenv-jobs=2", *TRUSTED, sandbox=None)
     assert outcomes(result) == {"passed": 1, "errors": 1}
     assert {r["task"]: r["verdict"] for r in project.records()} == {"train/a": "error", "train/b": "passed"}
-    assert (project.path / "b-waits").exists()
+
+
+def test_who_was_there_when_a_server_died_is_judged_by_one_of_its_own(project: Project) -> None:
+    serve(project, DYING)
+    result = project.run("--rlenv=envs/demo", "--rlenv-task=*/[ab]", "--rlenv-jobs=2", *TRUSTED, sandbox=None)
+    assert outcomes(result) == {"passed": 1, "errors": 1}
+    assert {r["task"]: r["verdict"] for r in project.records()} == {"train/a": "error", "train/b": "passed"}
+    result.stdout.fnmatch_lines(["*SandboxFailed*the server counter is gone at POST /verify: it died*"])
+
+
+def test_a_password_in_an_address_is_not_shown(project: Project) -> None:
+    rows(project, row(id="a"))
+    url = "http://me:open-sesame@127.0.0.1:9"
+    result = project.run("--rlenv=envs/demo", "--agent=nop", "--rlenv-nemo-url", url, sandbox=None)
+    assert outcomes(result) == {"errors": 1}
+    left = [file.read_text() for file in project.run_dir.rglob("*") if file.is_file()]
+    assert not any("open-sesame" in text for text in (result.stdout.str(), *left))
+    assert any("127.0.0.1:9" in text for text in left)
+
+
+def test_a_file_with_a_broken_first_line_is_not_passed_over(project: Project, gym: FakeGym) -> None:
+    rows(project, '{"cut', row(id="a"))
+    result = ask(project, gym, "--agent=nop", "--rlenv-threshold=2")
+    assert outcomes(result) == {"passed": 1, "errors": 1}
+    result.stdout.fnmatch_lines(["*train.jsonl, line 1 is not JSON*"])
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
@@ -448,7 +491,7 @@ def _ancestor(pid: str, project: Path) -> bool:
 
 
 def _wait(condition: Any) -> None:
-    end = time.monotonic() + 30
+    end = time.monotonic() + 90
     while not condition():
         assert time.monotonic() < end, "waited in vain"
         time.sleep(0.05)

@@ -50,10 +50,10 @@ def test_the_example_has_a_task_for_each_verdict(guess: Project) -> None:
 
 
 def test_agents_and_checks_are_levels_of_the_ids(guess: Project) -> None:
-    agents = "oracle,nop,canary,check:contract,check:determinism,check:isolation"
+    agents = "oracle,nop,canary,check:contract,check:determinism,check:isolation,check:floor-gap"
     args = ("--rlenv-task=seven", f"--agent={agents}")
     result = run(guess, *args)
-    assert outcomes(result) == {"passed": 6}
+    assert outcomes(result) == {"passed": 7}
     assert ids(run(guess, *args, "--co", "-q")) == [
         f"rlenv:guess::seven::{agent}" for agent in agents.split(",")
     ]
@@ -118,6 +118,7 @@ def test_a_rollout_that_an_error_ended_is_tried_again_on_a_fresh_server(project:
         (["--rlenv-openenv-reward=best"], "invalid choice"),
         (["--rlenv-framework=nemo-gym"], "0 tasks found"),
         ([*PROCESS, EXAMPLE_SERVER, "--agent=check"], "which one is not said"),
+        ([*PROCESS, EXAMPLE_SERVER, "--agent=check:manners"], "there is no check 'manners'"),
     ],
 )
 def test_what_cannot_be_is_told_in_one_message(guess: Project, args: list[str], words: str) -> None:

@@ -177,7 +177,7 @@ def test_the_summary_shows_coverage_and_both_means(project: Project) -> None:
         [
             "*= rlenv: envs/demo =*",
             "oracle: scored 2 of 3, mean reward 0.750 (0.500 with errors as 0)",
-            "*1 passed, 1 failed, 1 error (errors: 1 task)",
+            "*1 passed, 1 failed, 1 error (task)",
             "FAILED * b * 0.5 * reward 0.5 < 1.0",
             "ERROR * c * - * RewardMissing*",
             "rlenv: results and logs in */out",

@@ -50,8 +50,8 @@ def test_what_is_scored_is_kept_and_the_rest_is_run(four: Project, how: list[str
     result.stdout.fnmatch_lines(
         [
             "rlenv: resuming first: 3 of 4 rollouts are scored and were run as now",
-            "rlenv: resuming first: run again if asked for: 1 error",
-            "rlenv: resumed first: 3 kept, 1 run again (1 error)",
+            "rlenv: resuming first: 1 run again if asked for (error: 1)",
+            "rlenv: resumed first: 3 kept, 1 run again (error: 1)",
         ]
     )
     after = records(four.path / output)
@@ -121,8 +121,8 @@ def test_what_would_be_run_otherwise_is_run_again(four: Project, args: list[str]
     assert ran(four)["a"] == 2
     result.stdout.fnmatch_lines(
         [
-            f"rlenv: resuming first: run again if asked for: 1 {reason}",
-            f"rlenv: resumed first: 0 kept, 1 run again (1 {reason})",
+            f"rlenv: resuming first: 1 run again if asked for ({reason}: 1)",
+            f"rlenv: resumed first: 0 kept, 1 run again ({reason}: 1)",
         ]
     )
 
@@ -133,7 +133,7 @@ def test_a_changed_task_is_run_again_and_a_new_one_is_run(four: Project) -> None
     four.task("new")
     result = four.demo("--rlenv-resume=first")
     assert ran(four) == {"a": 2, "b": 1, "low": 1, "none": 2}
-    assert "rlenv: resumed first: 2 kept, 2 run again (1 the task has changed; 1 error), 1 not in it" in (
+    assert "rlenv: resumed first: 2 kept, 2 run again (the task has changed: 1; error: 1), 1 not in it" in (
         result.outlines
     )
 

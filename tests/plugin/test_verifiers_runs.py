@@ -13,21 +13,11 @@ from pathlib import Path
 
 import pytest
 from support.project import Project
-from support.verifiers import EXAMPLE, NOP, ORACLE, TRUST, by_task, kinds, told, use_fake
+from support.verifiers import EXAMPLE, NOP, ORACLE, TRUST, by_task, kinds, run, told
 
 import pytest_rlenv.frameworks.verifiers.framework
 import pytest_rlenv.frameworks.verifiers.model_run  # noqa: F401 - loaded for good, as in conftest.py
-from pytest_rlenv.frameworks.verifiers import limits
-
-
-@pytest.fixture
-def toys(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
-    use_fake(monkeypatch, project)
-    return project
-
-
-def run(project: Project, *args: str, process: bool = False) -> pytest.RunResult:
-    return project.run(*args, sandbox=None, process=process)
+from pytest_rlenv.frameworks.verifiers import finding, limits
 
 
 def test_the_oracle_is_the_tasks_own_gold_check(toys: Project) -> None:
@@ -49,6 +39,27 @@ def test_what_a_gold_check_tells_is_in_the_record(toys: Project) -> None:
     logs = toys.run_dir / found["prints"]["logs"]
     assert "said by a taskset" in (logs / "verifiers.txt").read_text()
     assert json.loads((logs / "trace.json").read_text())["task"]["data"]["kind"] == "prints"
+
+
+def test_header_record_and_summary_say_what_runs_where(
+    toys: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_DOCKER", str(toys.path / "started"))
+
+    contained = run(toys, "--rlenv-sandbox=support.scripted:ScriptedSandbox", *kinds("good"))
+    (record,) = toys.records()
+    shutil.rmtree(toys.path / ".rlenv")
+    trusted = run(toys, TRUST, "--rlenv-sandbox=none", *kinds("good", image="debian"))
+
+    contained.stdout.fnmatch_lines(
+        [
+            "rlenv: verifiers: the taskset's code runs on this machine as you; tasks and agents in Docker *",
+            "rlenv: ran in sandbox none: docker runtime (verifiers 0.4.0, *",
+        ]
+    )
+    trusted.stdout.fnmatch_lines(["rlenv: verifiers: *tasks of text with their agents, run on this machine*"])
+    assert record["sandbox"] == "none"
+    assert record["runner"].startswith("docker runtime")
 
 
 def test_what_json_cannot_hold_is_the_tasksets_fault_and_ends_nothing(toys: Project) -> None:
@@ -99,6 +110,48 @@ def test_a_taskset_that_cannot_be_had_is_told_before_anything_runs(
     result.stderr.fnmatch_lines([said])
 
 
+@pytest.mark.parametrize(
+    ("load", "said", "hint"),
+    [
+        (
+            "import not_there_at_all",
+            "*ModuleNotFoundError*",
+            "*its code imports not_there_at_all*-m pip install*",
+        ),
+        (
+            "raise ImportError('no engine: pyarrow')",
+            "*no engine: pyarrow*",
+            "*wants a package*-m pip install*",
+        ),
+        ("raise ValueError(os.environ['TOY_TOKEN'])", "*ValueError: ?redacted TOY_TOKEN?*", "*"),
+        ("raise SystemExit(3)", "*cannot be loaded: SystemExit: 3*", "*"),
+    ],
+)
+def test_why_a_taskset_cannot_be_loaded_is_told_with_the_cure(
+    toys: Project, monkeypatch: pytest.MonkeyPatch, load: str, said: str, hint: str
+) -> None:
+    monkeypatch.setenv("TOY_TOKEN", "whispered-987")
+    (toys.path / "toy_breaks.py").write_text(
+        f"import os\nimport verifiers.v1 as vf\n__all__ = ['Breaks']\n"
+        f"class Breaks(vf.Taskset[vf.Task]):\n    def load(self):\n        {load}\n"
+    )
+
+    result = run(toys, TRUST, "--rlenv-taskset=toy-breaks", "--rlenv-verifiers-env=TOY_TOKEN")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([said, hint])
+    result.stderr.no_fnmatch_line("*whispered*")
+
+
+def test_a_list_without_end_fills_no_disk(toys: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(finding, "LIST_BYTES", 1000)
+
+    result = run(toys, TRUST, *kinds(*["good"] * 50))
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*its list is longer than 1000 bytes*--rlenv-limit*"])
+
+
 def test_an_interpreter_without_the_package_is_told_with_the_cure(
     toys: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,6 +193,14 @@ def test_what_never_lets_go_is_killed_and_the_next_task_runs(
     assert found["hangs"]["error"]["type"] == "VerifierTimeout"
     assert "it was killed" in found["hangs"]["error"]["message"]
     assert found["prints"]["verdict"] == "passed"
+
+
+def test_an_error_that_holds_a_document_is_cut(toys: Project) -> None:
+    run(toys, TRUST, *kinds("gold-long-error"))
+
+    error = by_task(toys)["gold-long-error"]["error"]
+    assert "characters cut" in error["message"]
+    assert len(error["message"]) < 3000
 
 
 def test_gold_goes_through_the_reward_where_the_user_says_how(toys: Project) -> None:

@@ -52,9 +52,10 @@ def runs(pid: int) -> bool:
         return False
 
 
-def start(tmp_path: Path, *command: str, talk: bool = False) -> GuardedProcess:
+def start(tmp_path: Path, *command: str, talk: bool = False, log_cap: int | None = None) -> GuardedProcess:
     env = {"PATH": os.environ["PATH"], "WORD": "héllo"}
-    return GuardedProcess(command, env=env, cwd=tmp_path, log=tmp_path / "log", talk=talk)
+    log = tmp_path / "log"
+    return GuardedProcess(command, env=env, cwd=tmp_path, log=log, talk=talk, log_cap=log_cap)
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
@@ -122,3 +123,58 @@ def test_a_program_that_is_not_there(tmp_path: Path) -> None:
     wait_for(lambda: process.exit_code is not None)
     process.close()
     assert (process.exit_code, process.tail()) == (127, f"{tmp_path}/nothing: No such file or directory\n")
+
+
+COUNT = "import sys; [print(n, file=sys.stderr if n % 2 else sys.stdout, flush=True) for n in range({})]"
+
+
+@pytest.mark.parametrize("lines", [10, 5000])
+def test_of_a_long_log_both_ends_are_kept(tmp_path: Path, lines: int) -> None:
+    (tmp_path / "log").write_text("before\n")  # by an earlier try
+    process = start(tmp_path, sys.executable, "-c", COUNT.format(lines), log_cap=2000)
+    wait_for(lambda: process.exit_code is not None)
+    process.close()
+    printed = "".join(f"{n}\n" for n in range(lines))
+    kept = (tmp_path / "log").read_text().removeprefix("before\n")
+    if lines == 10:
+        assert kept == printed
+        return
+    head, _, rest = kept.partition("\n[... ")
+    count, _, tail = rest.partition(" bytes left out ...]\n")
+    assert head == printed[:1000]
+    assert 1000 <= len(tail) <= 2000
+    assert printed.endswith(tail)
+    assert int(count) == len(printed) - len(head) - len(tail)
+    assert process.exit_code == 0
+
+
+def test_a_capped_log_is_read_while_it_grows_and_after_a_kill(tmp_path: Path) -> None:
+    code = "import sys, time; print('x' * 9000); print('up', flush=True); time.sleep(300)"
+    process = start(tmp_path, sys.executable, "-c", code, log_cap=2000)
+    try:
+        wait_for(lambda: process.tail().endswith("up\n"))
+        assert process.exit_code is None
+    finally:
+        process.close()
+    assert process.tail().endswith("up\n")
+    assert (tmp_path / "log").stat().st_size < 3100
+
+
+def test_who_talks_has_a_capped_log_of_what_is_said_aside(tmp_path: Path) -> None:
+    code = "import sys; sys.stderr.write('a' * 9000); print('told'); input()"
+    process = start(tmp_path, sys.executable, "-c", code, talk=True, log_cap=2000)
+    try:
+        assert process.stdout.readline() == b"told\n"
+    finally:
+        process.close()
+    assert "bytes left out" in process.tail()
+
+
+def test_a_command_that_closes_its_output_runs_on(tmp_path: Path) -> None:
+    code = "import os; os.close(1); os.close(2); open('done', 'w').close(); raise SystemExit(4)"
+    process = start(tmp_path, sys.executable, "-c", code, log_cap=2000)
+    try:
+        wait_for(lambda: process.exit_code is not None)
+    finally:
+        process.close()
+    assert (process.exit_code, (tmp_path / "done").exists()) == (4, True)

@@ -49,6 +49,8 @@ class Misbehaving:
         "observation": {"type": "object", "properties": {"shown": {}}, "required": ["shown"]},
         "state": {"type": "object"},
     }
+    told: Mapping[str, Any] = {}
+    """What state says, beside what it should or in place of it."""
     begun = 0
     """Episodes so far, of all objects: what a reset may leak."""
 
@@ -70,7 +72,9 @@ class Misbehaving:
         if chosen.get("nameless"):
             self.episode_id = "own"
         type(self).begun += 1
-        shown: dict[str, Any] = {"shown": f"seed {seed}"}
+        if chosen.get("only", seed) != seed:
+            raise RuntimeError("no such seed")
+        shown: dict[str, Any] = {"shown": f"seed {0 if chosen.get('seedless') else seed}"}
         if leaks:
             shown["begun"] = type(self).begun
         if chosen.get("injected_state"):
@@ -98,7 +102,7 @@ class Misbehaving:
         return {"result": said, "error": None}, 1.0 if total == 5 else None, total == 5
 
     def state(self) -> dict[str, Any]:
-        return {"episode_id": self.episode_id, "step_count": self.steps, **self.chosen}
+        return {"episode_id": self.episode_id, "step_count": self.steps, **self.chosen, **self.told}
 
     def do_earn(self, action: dict[str, Any]) -> Any:
         return {"shown": "earned"}, action.get("reward"), bool(action.get("done"))
@@ -123,6 +127,12 @@ class Misbehaving:
     def do_raw(self, action: dict[str, Any]) -> Any:
         return Raw(action["text"])
 
+    def do_shout(self, action: dict[str, Any]) -> Any:
+        raise RuntimeError("z" * 10_000)
+
+    def do_grumble(self, action: dict[str, Any]) -> Any:
+        raise wire.BadAction([{"loc": 5, "msg": ["z" * 10_000]}, {"loc": ["a", 1], "msg": "odd"}])
+
     def do_cut(self, action: dict[str, Any]) -> Any:
         raise ConnectionError("cut")
 
@@ -145,7 +155,7 @@ class Listing(Misbehaving):
 
 
 class Raw(str):
-    """What is sent as it is."""
+    """What is sent as it is, each line in a frame of its own."""
 
 
 HANGING = threading.Event()
@@ -167,7 +177,8 @@ class OddHandler(wire.Handler):  # type: ignore[misc]  # loaded by its path
 
     def send(self, frame: Any) -> None:
         if isinstance(frame, Raw):
-            self.send_frame(0x1, frame.encode())
+            for each in frame.split("\n"):
+                self.send_frame(0x1, each.encode())
         else:
             super().send(frame)
 

@@ -120,7 +120,7 @@ class LineFramework:
 
 
 def scripted_others(settings: Settings, *_: object) -> Others:
-    return Others((LineFinder(OPENENV), LineFinder(NEMO_GYM)), settings.framework)
+    return Others(lambda: (LineFinder(OPENENV), LineFinder(NEMO_GYM)), settings.framework)
 
 
 def install(set_attribute: Callable[[Any, str, Any], None] = setattr) -> None:

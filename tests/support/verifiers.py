@@ -29,6 +29,11 @@ ORACLE: dict[str, tuple[str, str | None]] = {
     "gold-none": ("skipped", None),
     "gold-text": ("error", "RewardInvalid"),
     "gold-raises": ("error", "RewardMissing"),
+    "gold-numpy": ("passed", None),
+    "gold-own-timeout": ("error", "RewardMissing"),
+    "gold-cancels": ("error", "RewardMissing"),
+    "no-row": ("error", "TaskInvalid"),
+    "nan-in-row": ("passed", None),
     "validate-slow": ("error", "VerifierTimeout"),
     "setup-raises": ("error", "EnvironmentFailed"),
     "setup-slow": ("error", "StageTimeout"),
@@ -80,6 +85,10 @@ def use_fake(monkeypatch: pytest.MonkeyPatch, project: Project) -> None:
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("RLENV_CACHE", str(project.path / "cache"))
     monkeypatch.setenv("RLENV_VERIFIERS_PYTHON", sys.executable)
+
+
+def run(project: Project, *args: str, process: bool = False) -> pytest.RunResult:
+    return project.run(*args, sandbox=None, process=process)
 
 
 def kinds(*names: str, **more: Any) -> list[str]:

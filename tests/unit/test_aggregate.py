@@ -37,7 +37,7 @@ def test_errors_are_counted_apart() -> None:
     assert numbers.error_kinds == (("infra", 2), ("task", 1))
     first, second, third = aggregate_lines("oracle", numbers)
     assert first == "oracle: scored 2 of 6, mean reward 0.750 (0.300 with errors as 0)"
-    assert second.strip() == "1 passed, 1 failed, 3 error, 1 skipped (errors: 2 infra, 1 task)"
+    assert second.strip() == "1 passed, 1 failed, 3 errors (2 infra, 1 task), 1 skipped"
     assert third.strip() == "95%: passed 0.500 [0.09, 0.91], mean reward [0.50, 1.00]"
 
 

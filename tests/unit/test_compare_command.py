@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
@@ -48,6 +51,17 @@ def good(tmp_path: Path) -> Path:
 @pytest.fixture
 def bad(tmp_path: Path) -> Path:
     return write_run(tmp_path / "bad", rewards([0.0] * 8 + [1.0] * 32))
+
+
+def test_output_that_nobody_reads_to_its_end_is_no_fault_of_ours(good: Path, bad: Path) -> None:
+    unread, output = os.pipe()
+    os.close(unread)
+    try:
+        command = [sys.executable, "-m", "pytest_rlenv", "compare", good, bad]
+        done = subprocess.run(command, stdout=output, stderr=subprocess.PIPE, check=False)
+    finally:
+        os.close(output)
+    assert (done.returncode, done.stderr) == (141, b"")
 
 
 @pytest.mark.parametrize(

@@ -134,6 +134,13 @@ def test_a_baseline_says_what_became_of_each_row(tmp_path: Path) -> None:
     assert index["baseline"]["gone"] == ["gone"]
 
 
+def test_attempts_of_the_baseline_without_a_reward_are_no_share_of_nothing(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", [passed("a")])
+    before = write_run(tmp_path / "before", [broken("a", attempt=1), broken("a", attempt=2)])
+    index, _, _ = written(run, before)
+    assert index["rows"][0]["before"]["verdict"] == "none of 2 attempts scored: error"
+
+
 def test_a_killed_run_is_shown_as_far_as_it_goes(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", [passed("a"), passed("b")], FACTS | {"finished_at": None})
     with (run / "results.jsonl").open("a") as file:

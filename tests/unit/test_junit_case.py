@@ -94,6 +94,16 @@ def test_the_properties_say_all_and_nothing_that_is_not_there() -> None:
     }
 
 
+def test_what_is_equal_in_many_rollouts_is_in_memory_once() -> None:
+    """pytest keeps the properties of each test until a run's end."""
+    one, other = properties(record(task="one", seconds=1.5)), properties(record(task="other", seconds=2.5))
+    apart = [
+        name for (name, _), given in zip(one, other, strict=True) if not any(given is each for each in one)
+    ]
+    assert set(apart) == {"rlenv.task", "rlenv.seconds"}
+    assert properties(record(reward=1)) != properties(record(reward=1.0))  # 1 is not written as 1.0
+
+
 def test_an_error_has_no_reward_whatever_was_written() -> None:
     found = dict(properties(record(error=error(), rewards={"reward": 1.0}, reward=None, verdict="error")))
     assert not any(name.startswith("rlenv.reward") for name in found)

@@ -60,6 +60,30 @@ def test_attempts_are_told_apart() -> None:
     assert found == ["FAILED|t #1    0.0  low", "FAILED|t #2    0.0  low"]
 
 
+def test_what_tells_two_rollouts_apart_is_never_cut_off() -> None:
+    long = [
+        result("a-task-with-a-long-name", Outcome.FAILED, "low", agent=agent, attempt=2, reward=0.0)
+        for agent in ("oracle", "nop")
+    ]
+    assert lines(long, width=75) == [
+        "FAILED|a-task-with-a... (nop) #2    0.0  low",
+        "FAILED|a-task-wit... (oracle) #2    0.0  low",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("width", "named"),
+    [
+        (90, "a-task-with-a-long-name-1 #1, a-task-with-a-long-name-2 #2, and 3 more"),
+        (80, "a-task-with-a-long-name-1 #1, and 4 more"),
+        (44, "a-task-with-a... #1, and 4 more"),
+    ],
+)
+def test_examples_are_named_whole_as_many_as_there_is_room_for(width: int, named: str) -> None:
+    long = [result(f"a-task-with-a-long-name-{n}", attempt=n) for n in range(1, 6)]
+    assert lines(long, width=width)[1] == f"|    {named}"
+
+
 def test_a_thousand_tasks_take_as_many_lines_as_fifty() -> None:
     results = [result(f"f{n}", Outcome.FAILED, "low") for n in range(1000)]
     results += [

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_rlenv.errors import AgentFailed, SpecError, Stage
+from pytest_rlenv.trajectory.retold import is_retold
 
 TRAJECTORY = "trajectory.json"
 RESULTS = "results.jsonl"
@@ -66,7 +67,8 @@ def _rollout_of(run: Path, task: str) -> Path:
     own = [each for each in _records(run / RESULTS) if each.get("task") == task and each.get("logs")]
     if not own:
         raise AgentFailed(f"agent replay: the run in {run} has no rollout of task {task}")
-    written = [each for each in own if each.get("trajectories")] or own
+    told = [each for each in own if each.get("trajectories")]
+    written = [each for each in told if not is_retold(run / str(each["trajectories"][0]))] or told or own
     if len(agents := sorted({str(each.get("agent")) for each in written})) > 1:
         raise AgentFailed(
             f"agent replay: several agents have a trajectory of task {task} in {run}: {', '.join(agents)}",

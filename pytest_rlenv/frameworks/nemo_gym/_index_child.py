@@ -20,6 +20,8 @@ from typing import Any
 
 FORM = 1
 """Grows when the index's form changes."""
+DEEPEST = 20
+"""Levels of a config that are looked through."""
 FOLDERS = ("resources_servers", "responses_api_agents", "environments", "benchmarks")
 
 
@@ -80,11 +82,14 @@ def _read(root: pathlib.Path) -> dict[str, Any]:
         for instance, kind, config in _of_kind(document, "responses_api_agents"):
             reference = config.get("resources_server")
             server = reference.get("name") if isinstance(reference, dict) else None
+            if not isinstance(server, str):  # a stranger's config may say anything
+                server = None
             agent = {"server": server, "kind": kind, "max_steps": config.get("max_steps"), "config": path}
             if server in here:
                 agent |= {"server_config": path, "judges": here[server]}
             agents.setdefault(instance, agent)
-            for data_set in config.get("datasets") or ():
+            data_sets = config.get("datasets")
+            for data_set in data_sets if isinstance(data_sets, list) else ():
                 if isinstance(data_set, dict):
                     _data_set(data_set, instance, repos, files)
     folders = {entry.parent.name: str(entry.parent) for entry in sorted((root / FOLDERS[0]).glob("*/app.py"))}
@@ -100,7 +105,7 @@ def _documents(root: pathlib.Path) -> Iterator[tuple[str, dict[str, Any]]]:
     for path in sorted(paths, key=lambda path: (path.stem != path.parent.parent.name, str(path))):
         try:
             document = yaml.load(path.read_text(encoding="utf-8"), Loader=loader)
-        except (OSError, ValueError, yaml.YAMLError):
+        except (OSError, ValueError, RecursionError, yaml.YAMLError):
             continue
         if isinstance(document, dict):
             yield str(path), document
@@ -116,8 +121,10 @@ def _of_kind(document: dict[str, Any], kind: str) -> Iterator[tuple[str, str, di
                     yield str(instance), str(name), config
 
 
-def _models(config: dict[str, Any]) -> list[str]:
+def _models(config: dict[str, Any], depth: int = 0) -> list[str]:
     """Return the names of the models that a server asks to judge."""
+    if depth > DEEPEST:  # an anchor may hold itself
+        return []
     if config.get("should_use_judge") is False:
         return []
     found = {key for key in map(str, config) if "judge" in key and key.endswith("base_url")}
@@ -126,7 +133,7 @@ def _models(config: dict[str, Any]) -> list[str]:
             if value.get("type") == "responses_api_models" and isinstance(value.get("name"), str):
                 found.add(value["name"])
             else:
-                found.update(_models(value))
+                found.update(_models(value, depth + 1))
     return sorted(found)
 
 

@@ -1,10 +1,10 @@
 """Runs one resources server in the user's interpreter: without Ray, without a head server, without uv.
 
-``_server_child.py FACTS`` with FACTS as JSON: ``port_file`` gets the port once there is one, ``entry`` is the
-program, run in its own folder. A server of NeMo Gym (with ``instance``) is started by its own
-``run_webserver``, which finds its config where NeMo Gym leaves it for its children; what it would start
-besides is left out. Any other program is given its listening socket as systemd gives it: descriptor 3, and
-``LISTEN_FDS=1``.
+``_server_child.py FACTS`` with FACTS as JSON: behind the word ``token`` the port is printed once there is
+one, ``entry`` is the program, run in its own folder. A server of NeMo Gym (with ``instance``) is started by
+its own ``run_webserver``, which finds its config where NeMo Gym leaves it for its children; what it would
+start besides is left out. Any other program is given its listening socket as systemd gives it: descriptor 3,
+and ``LISTEN_FDS=1``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def main() -> None:
     else:
         os.dup2(listener.fileno(), LISTEN_FD)
         os.environ |= {"LISTEN_FDS": "1", "LISTEN_PID": str(os.getpid())}
-        _tell(facts["port_file"], port)
+        _tell(facts["token"], port)
     runpy.run_path(str(entry), run_name="__main__")
 
 
@@ -51,7 +51,7 @@ def _prepare_nemo_gym(facts: dict[str, Any], listener: socket.socket, port: int)
         # of all options these would have it listen elsewhere, or in further processes
         kept = {name: value for name, value in options.items() if name not in ("host", "port", "workers")}
         server = uvicorn.Server(uvicorn.Config(app, **kept))
-        _tell(facts["port_file"], port)
+        _tell(facts["token"], port)
         server.run(sockets=[listener])
 
     uvicorn.run = run
@@ -80,11 +80,8 @@ def _config(facts: dict[str, Any], port: int) -> dict[str, Any]:
     return document
 
 
-def _tell(file: str, port: int) -> None:
-    path = pathlib.Path(file)
-    partial = path.with_suffix(".part")
-    partial.write_text(str(port), encoding="utf-8")
-    partial.replace(path)
+def _tell(token: str, port: int) -> None:
+    os.write(1, f"\n{token}{port}\n".encode())  # at once, whatever else is printed
 
 
 if __name__ == "__main__":

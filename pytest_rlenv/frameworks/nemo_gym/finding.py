@@ -19,6 +19,7 @@ from pytest_rlenv.settings import Settings
 SERVERS = "resources_servers"
 """The folder of an environment that holds servers, as NeMo Gym's own does."""
 _SUFFIX = ".jsonl"
+_PACKED = (".jsonl.gz", ".jsonl.zst", ".jsonl.bz2", ".jsonl.xz")
 _WRITTEN = ("rollouts", "materialized", "failures", "metrics", "profiling")
 """Words in the names of files that NeMo Gym itself writes beside rows."""
 _DEEPEST = 3
@@ -40,7 +41,7 @@ class NemoGymFinder:
         self._settings = settings
 
     def find(self, place: Place, *, asked: bool) -> Finding:
-        """Return the rows in a place; the first line of a file says whether it holds rows.
+        """Return the rows in a place; the first lines of a file say whether it holds rows.
 
         Raises:
             SpecError: the Hub refuses to give the files; or what options name for such rows is not there.
@@ -134,10 +135,13 @@ def _apart(names: Iterable[str]) -> list[str]:
 
 def _reason(place: Place, files: Sequence[str], *, asked: bool) -> str:
     why = "--rlenv-framework asks for nemo-gym" if asked else f"the card of {place.name} says nemo-gym"
+    packed = next((path for path in place.files if path.endswith(_PACKED)), None)
+    if not files and packed is not None:
+        return f"{why}, but {packed} is packed, which NeMo Gym does not read either: unpack it"
     if not files:
         return f"{why}, but there is no {_SUFFIX} file of rows: name the folder or repository that has them"
     shown = ", ".join(files[:_SHOWN]) + (" ..." if len(files) > _SHOWN else "")
     return (
-        f"{why}, but no first line of its {_SUFFIX} files ({shown}) is an object with {REQUEST}: rows that "
-        "need a prompt are made whole by `gym dataset render`"
+        f"{why}, but none of the first lines of its {_SUFFIX} files ({shown}) is an object with {REQUEST}: "
+        "rows that need a prompt are made whole by `gym dataset render`"
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-import time
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +23,7 @@ from pytest_rlenv.frameworks.nemo_gym.resolving import ServerSpec, resolve_serve
 from pytest_rlenv.frameworks.nemo_gym.rows import read_row
 from pytest_rlenv.frameworks.nemo_gym.server import RunningServer, Server
 from pytest_rlenv.frameworks.nemo_gym.session import Session
+from pytest_rlenv.frameworks.nemo_gym.sharing import Sharing
 from pytest_rlenv.frameworks.nemo_gym.started_server import START_LIMIT, Start, StartedServer
 from pytest_rlenv.frameworks.protocol import NOTHING
 from pytest_rlenv.sandboxes.model import ImageSpec
@@ -88,11 +88,15 @@ class LoadedRow:
         python = find_python(context.settings.nemo_python) or sys.executable
         spec, index = self._server_of(context.settings, python)
         act = plan(context, self._row, spec, lambda: self._recorded(context.agent, context.rollout.attempt))
+        sharing = self._sharing(context, spec, index)
         try:
             try:
-                self._run_on(self._server(context, spec, index), context, act)
+                self._run_on(sharing.with_others(), context, act)
             except _EndedForAnother:
-                self._run_on(self._server(context, spec, index), context, act, last=True)
+                self._run_on(sharing.with_others(), context, act, last=True)
+            except _DiedInCompany:
+                with sharing.alone() as server:
+                    self._run_on(server, context, act, last=True)
         except RewardMissing as error:
             if context.settings.nemo_judge_url is None and _lacks_judge(error, spec):
                 raise _needs_judge(spec) from error
@@ -100,22 +104,27 @@ class LoadedRow:
 
     def _run_on(self, server: Server, context: RolloutContext, act: Act, *, last: bool = False) -> None:
         log_begin = server.log_size
-        session = Session(server, self._row, context.agent.name, multiplier=context.timeout_multiplier)
-        try:
-            with context.clock.stage(Stage.AGENT_SETUP):
-                session.begin()
-            response = act(session)
-            _leave(context.folder / "agent" / RESPONSE, response or session.response())
-            with context.clock.stage(Stage.VERIFY):
-                judgement = session.judge(response)
-        except SandboxFailed as error:
-            if server.ended_for_hanging and not last and not _plays(context.agent):
-                raise _EndedForAnother(error.message, detail=error.detail, stage=error.stage) from error
-            raise
-        finally:
-            session.close()
-            if log := server.log_from(log_begin):
-                _leave(context.folder / "verifier" / "server.log", log)
+        with server.visit() as visit:
+            session = Session(server, self._row, context.agent.name, multiplier=context.timeout_multiplier)
+            try:
+                with context.clock.stage(Stage.AGENT_SETUP):
+                    session.begin()
+                response = act(session)
+                _leave(context.folder / "agent" / RESPONSE, response or session.response())
+                with context.clock.stage(Stage.VERIFY):
+                    judgement = session.judge(response)
+            except SandboxFailed as error:
+                if last or _plays(context.agent):
+                    raise
+                if server.ended_for_hanging:
+                    raise _EndedForAnother(error.message, detail=error.detail, stage=error.stage) from error
+                if server.died and visit.accompanied:
+                    raise _DiedInCompany(error.message, detail=error.detail, stage=error.stage) from error
+                raise
+            finally:
+                session.close()
+                if log := server.log_from(log_begin):
+                    _leave(context.folder / "verifier" / "server.log", log)
         _write(context, judgement)
 
     # ---- its server
@@ -142,23 +151,27 @@ class LoadedRow:
         )
         return ServerSpec(name, name, self._root)
 
-    def _server(self, context: RolloutContext, spec: ServerSpec, index: Index | None) -> Server:
+    def _sharing(self, context: RolloutContext, spec: ServerSpec, index: Index | None) -> Sharing:
         settings = context.settings
         limit = START_LIMIT * context.timeout_multiplier
         if settings.nemo_url is not None:
             url = settings.nemo_url
             context.rollout.runner = f"{spec.name} (url)"
-            return _shared(context, ("nemo-gym", url), lambda: RunningServer(url, limit), limit)
+            return Sharing(context, ("nemo-gym", url), lambda: RunningServer(url, limit), limit)
         assert index is not None
         start = _start(context, spec, index, limit)
         version = f"nemo-gym {index.version}, " if start.root is not None else ""
         context.rollout.runner = f"{spec.name} ({version}python {index.python_version})"
         environ = context.environ
-        return _shared(context, ("nemo-gym", start), lambda: StartedServer(start, environ), limit)
+        key = ("nemo-gym", start)
+        return Sharing(context, key, lambda: StartedServer(start, environ), limit, counted=True)
 
     def _recorded(self, agent: Agent, attempt: int) -> Recorded | None:
         source = replays_rows(agent)
-        return None if source is None else recorded_rollout(source, self._row, self._name, attempt)
+        if source is None:
+            return None
+        index = int(self._data["line"]) - 1  # but for empty lines
+        return recorded_rollout(source, self._row, self._name, attempt, index)
 
 
 class NemoGymFramework:
@@ -191,18 +204,8 @@ class _EndedForAnother(SandboxFailed):
     """The server was ended under this rollout, since it did not answer another one."""
 
 
-def _shared(context: RolloutContext, key: tuple[object, ...], make: Any, limit: float) -> Server:
-    """Return a server that rollouts of this process share.
-
-    It is leased only until it is up: each rollout has a session of its own by its cookie, as in NeMo Gym,
-    where one process serves them all.
-    """
-    with (
-        context.clock.stage(Stage.START),
-        context.kept.lease(key, make, deadline=time.monotonic() + 2 * limit) as server,
-    ):
-        found: Server = server
-        return found
+class _DiedInCompany(SandboxFailed):
+    """The server died while others were there, too: it is not known whose call did it."""
 
 
 def _start(context: RolloutContext, spec: ServerSpec, index: Index, limit: float) -> Start:

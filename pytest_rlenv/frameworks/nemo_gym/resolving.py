@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ SERVER_OPTION = "--rlenv-nemo-server"
 ALIASES = {"turing_vif_simple_agent": "verifif"}
 """Agents that rows on the Hub name and no release of NeMo Gym has, by what they are called now."""
 APP = "app.py"
+_NAME_IT = f"name the server with {SERVER_OPTION} NAME, or a running one with --rlenv-nemo-url"
 _NEAR = 6
 _RAY = re.compile(r"^\s*(import|from) ray\b", re.MULTILINE)
 _RUNS_CODE = frozenset(
@@ -112,7 +114,9 @@ def resolve_server(
         if found is None:
             raise SpecError(
                 f"{SERVER_OPTION} {option}: there is neither such a file in {environment} nor such a server",
-                hint=_missing(index) or f"NeMo Gym {index.version} has {_some(index)}",
+                hint=_near(index, option)
+                or _missing(index)
+                or f"NeMo Gym {index.version} has {_some(index)}",
                 stage=Stage.START,
             )
         return found
@@ -123,23 +127,38 @@ def resolve_server(
     raise _unknown(index, data)
 
 
-def _names(index: Index, data: Mapping[str, Any], environment: Path) -> list[str]:
-    """Return what may name the server, the surest first."""
+def _names(index: Index, data: Mapping[str, Any], environment: Path) -> Iterator[str]:
+    """Yield what may name the server, the surest first.
+
+    Raises:
+        TaskInvalid: it is the repository's turn, and several servers are named for it.
+    """
     file = str(data.get("file", ""))
     agent = data.get("agent")
-    names = [str(agent)] if agent is not None else []
+    if agent is not None:
+        yield str(agent)
     whole = (environment / file).as_posix()
     for tables in (index.own, index.installed):
-        names += [name for path, name in tables["files"].items() if whole.endswith(f"/{path}")]
+        yield from (name for path, name in tables["files"].items() if whole.endswith(f"/{path}"))
     parts = whole.split("/")
     if "resources_servers" in parts[:-2]:
-        names.append(parts[len(parts) - parts[::-1].index("resources_servers")])
-    repo = data.get("repo")
-    names += [name for tables in (index.own, index.installed) for name in tables["repos"].get(repo, ())]
+        yield parts[len(parts) - parts[::-1].index("resources_servers")]
+    yield from _of_repo(index, data.get("repo"))
     if agent is not None and agent in ALIASES:
-        names.append(ALIASES[agent])
+        yield ALIASES[agent]
     if agent is None and len(index.own["folders"]) == 1:  # an environment with one server means it
-        names += index.own["folders"]
+        yield from index.own["folders"]
+
+
+def _of_repo(index: Index, repo: object) -> list[str]:
+    names = [name for tables in (index.own, index.installed) for name in tables["repos"].get(repo, ())]
+    servers = {spec.name for name in names if (spec := _named(index, name)) is not None}
+    if len(servers) > 1:
+        raise TaskInvalid(
+            f"the configs name several servers for {repo}: {', '.join(sorted(servers))}",
+            hint=f"choose one with {SERVER_OPTION}",
+            stage=Stage.START,
+        )
     return names
 
 
@@ -215,6 +234,18 @@ def _missing(index: Index) -> str:
     return f"{index.python} has no NeMo Gym: {INSTALL} in an environment of its own, and name it in {OPTION}"
 
 
+def _near(index: Index, name: str) -> str:
+    """Return which names are like one that is not there."""
+    known = {
+        each
+        for tables in (index.own, index.installed)
+        for table in ("folders", "servers", "agents")
+        for each in tables[table]
+    }
+    alike = difflib.get_close_matches(name, sorted(known), n=3)
+    return f"did you mean {' or '.join(alike)}?" if alike else ""
+
+
 def _some(index: Index) -> str:
     names = sorted(index.installed["folders"])
     return ", ".join(names[:_NEAR]) + (f" and {len(names) - _NEAR} more" if len(names) > _NEAR else "")
@@ -227,8 +258,9 @@ def _unknown(index: Index, data: Mapping[str, Any]) -> TaskInvalid:
     known = (
         f"NeMo Gym {index.version} has none of that name" if agent is not None else "so no server is named"
     )
+    near = _near(index, str(agent)) if agent is not None else ""
     return TaskInvalid(
         f"no resources server is known for this row: it has {said}; {_missing(index) or known + where}",
-        hint=f"name the server with {SERVER_OPTION} NAME, or a running one with --rlenv-nemo-url",
+        hint=f"{near} {_NAME_IT}".strip(),
         stage=Stage.START,
     )

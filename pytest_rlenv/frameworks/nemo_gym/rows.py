@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from pytest_rlenv.errors import TaskInvalid
+from pytest_rlenv.frameworks.rewards import json_kind
 
 REQUEST = "responses_create_params"
 _INPUT = "task_input"
@@ -20,6 +22,8 @@ _ID_KEYS = ("task_id", "problem_id", "instance_id", "id", "uuid", "hash_id")
 """Where a row's own name is looked for, in this order: the first that is text or a whole number."""
 _LABELS = ("category", "difficulty", "domain", "subject", "language", "environment_name")
 """Short words about a row that ``-m`` may ask for."""
+_LOOKED_AT = 5
+"""Lines of a file, from its first, of which one tells that it holds rows."""
 _SHORT = 80
 _SHOWN = 60
 
@@ -67,12 +71,15 @@ def scan(path: Path, shown: str) -> Iterator[RowPlace]:
 
 
 def holds_rows(path: Path) -> bool:
-    """Return whether a file's first line that is not empty is a row; a file that cannot be read has none."""
+    """Return whether one of a file's first lines is a row: the others may be broken, which is told of each.
+
+    A file that cannot be read has none.
+    """
     try:
         with path.open("rb") as file:
-            first = next((line for line in file if line.strip()), b"")
-        return isinstance(_row(json.loads(first)).get(REQUEST), dict)
-    except (OSError, ValueError, RecursionError):
+            first = islice((line for line in file if line.strip()), _LOOKED_AT)
+            return any(_parsed(line, "")[1] is None for line in first)
+    except OSError:
         return False
 
 
@@ -124,6 +131,8 @@ def _parsed(line: bytes, where: str) -> tuple[dict[str, Any], str | None]:
     if not isinstance(content, dict):
         return {}, f"{where} is not an object but {type(content).__name__}"
     if not isinstance(_row(content).get(REQUEST), dict):
+        if REQUEST in _row(content):
+            return {}, f"{where}: {REQUEST} is {json_kind(_row(content)[REQUEST])}, not an object"
         has = ", ".join(list(_row(content))[:5]) or "nothing"
         return {}, f"{where} has no {REQUEST} (it has {has}), so it is no row of NeMo Gym"
     return content, None

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from pytest_rlenv.errors import SandboxFailed, Stage
@@ -34,12 +37,39 @@ class Routes:
         return path in self.paths
 
 
+@dataclass(eq=False)
+class Visit:
+    """One rollout's time on a server.
+
+    Attributes:
+        accompanied: True once another rollout was there at the same time.
+    """
+
+    accompanied: bool = False
+
+
 class Server(ABC):
     """A server that answers. Rollouts share it, each with its own session."""
 
     def __init__(self, url: str) -> None:
         self.url = url
         self.routes = Routes()
+        self._visits: list[Visit] = []
+        self._counting = threading.Lock()
+
+    @contextmanager
+    def visit(self) -> Iterator[Visit]:
+        """Be there, so that others know."""
+        with self._counting:
+            own = Visit(accompanied=bool(self._visits))
+            for other in self._visits:
+                other.accompanied = True
+            self._visits.append(own)
+        try:
+            yield own
+        finally:
+            with self._counting:
+                self._visits.remove(own)
 
     @property
     @abstractmethod
@@ -49,6 +79,11 @@ class Server(ABC):
     @property
     def ended_for_hanging(self) -> bool:
         """True if it was ended because somebody waited in vain: others may ask a new one."""
+        return False
+
+    @property
+    def died(self) -> bool:
+        """True if it ended by itself: whose call did that is not known where several were there."""
         return False
 
     @abstractmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
+import secrets
 import tempfile
 import threading
 import time
@@ -57,28 +57,28 @@ class StartedServer(Server):
     """A server in a process of its own, which ends with this one."""
 
     def __init__(self, start: Start, environ: Mapping[str, str]) -> None:
+        super().__init__("")
         self._start = start
-        self._folder = Path(tempfile.mkdtemp(prefix="rlenv-nemo-"))
         self._closing = threading.Lock()
         self._why: str | None = None
         self._hung = False
+        self._token = secrets.token_hex(8)
+        self._log, log = tempfile.mkstemp(prefix="rlenv-nemo-")  # read also after the server's end
+        weakref.finalize(self, os.close, self._log)
         try:
             self._process = GuardedProcess(
-                [start.python, "-I", "-u", str(CHILD), json.dumps(_facts(start, self._folder / "port"))],
-                env=_variables(environ, self._folder),
-                cwd=self._folder,
-                log=self._folder / "server.log",
+                [start.python, "-I", "-u", str(CHILD), json.dumps(_facts(start, self._token))],
+                env=_variables(environ),
+                cwd=Path("/"),
+                log=Path(log),
             )
-            self._log = os.open(self._process.log, os.O_RDONLY)  # read also after the server's end
-            weakref.finalize(self, os.close, self._log)
-            super().__init__("")
-            try:
-                self._become_ready(time.monotonic() + start.limit)
-            except BaseException:
-                self.close()
-                raise
-        finally:  # from here on the log is read by its descriptor, so that not even a SIGKILL leaves a file
-            shutil.rmtree(self._folder, ignore_errors=True)
+        finally:  # both sides have it open: so not even a SIGKILL leaves a file
+            os.unlink(log)  # noqa: PTH108 - a name that tempfile gave
+        try:
+            self._become_ready(time.monotonic() + start.limit)
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def name(self) -> str:
@@ -94,6 +94,11 @@ class StartedServer(Server):
     def ended_for_hanging(self) -> bool:
         """True if it was ended because somebody waited in vain."""
         return self._hung
+
+    @property
+    def died(self) -> bool:
+        """True if it ended by itself."""
+        return self._why is None and self._process.exit_code is not None
 
     @property
     def log_size(self) -> int:
@@ -123,15 +128,19 @@ class StartedServer(Server):
         return SandboxFailed(f"{self.name} is gone at {what}: {why}", detail=self._last_words(), stage=stage)
 
     def _become_ready(self, deadline: float) -> None:
-        port_file = self._folder / "port"
-        while not port_file.exists():
+        while (port := self._port()) is None:
             self._check_start(deadline)
             time.sleep(_LOOK)
-        self.url = f"http://127.0.0.1:{port_file.read_text(encoding='utf-8')}"
+        self.url = f"http://127.0.0.1:{port}"
         while not self._answers(deadline):
             self._check_start(deadline)
             time.sleep(_LOOK)
         self.learn_routes(max(_PROBE, deadline - time.monotonic()))
+
+    def _port(self) -> int | None:
+        """Return the port that the server says in its log, behind a word that nobody else knows."""
+        said = os.pread(self._log, self.log_size, 0).partition(self._token.encode())[2].split(b"\n")
+        return int(said[0]) if len(said) > 1 else None
 
     def _answers(self, deadline: float) -> bool:
         """Return whether it answers by now; a moment's refusal is no reason to give up."""
@@ -174,19 +183,21 @@ class StartedServer(Server):
         return self._process.exit_code
 
     def _last_words(self) -> str:
-        return tail(decode(self.log_from(0)))
+        lines = decode(self.log_from(0)).splitlines(keepends=True)
+        return tail("".join(line for line in lines if self._token not in line))
 
     def _end(self, why: str) -> None:
         with self._closing:
-            self._why = self._why or why
+            if self._process.exit_code is None:  # else it has died, whoever comes to close it
+                self._why = self._why or why
         self._process.close()
 
 
-def _facts(start: Start, port_file: Path) -> dict[str, Any]:
+def _facts(start: Start, token: str) -> dict[str, Any]:
     spec = start.spec
     own = [] if spec.trusted or start.root is None else [str(spec.folder.parent.parent)]
     return {
-        "port_file": str(port_file),
+        "token": token,
         "entry": str(spec.folder / spec.entry),
         "path": own,
         "nemo_gym": start.root is not None,
@@ -199,9 +210,9 @@ def _facts(start: Start, port_file: Path) -> dict[str, Any]:
     }
 
 
-def _variables(environ: Mapping[str, str], scratch: Path) -> dict[str, str]:
+def _variables(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the server's variables: none of the caller's secrets, and its caches where they belong."""
-    plain = {"PATH": os.defpath, "HOME": str(scratch), **plain_environment(environ)}
+    plain = {"PATH": os.defpath, "HOME": str(cache_root()), **plain_environment(environ)}
     cache = Path(plain.get("HF_HOME") or Path(plain["HOME"]) / ".cache" / "huggingface")
     return {
         **plain,

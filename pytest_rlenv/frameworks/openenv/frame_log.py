@@ -1,9 +1,10 @@
-"""All frames of a rollout, as ``frames.jsonl`` in its folder: its trajectory, and what can be replayed."""
+"""All frames of a rollout, as ``frames.jsonl`` in its folder: its record, and what can be replayed."""
 
 from __future__ import annotations
 
 import json
 import time
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ class FrameLog:
     """The growing file. Each line has the seconds since the beginning, and what was sent or received."""
 
     def __init__(self, folder: Path) -> None:
+        self.began = datetime.now(timezone.utc)
         self._file = (folder / FRAMES).open("w", encoding="utf-8")
         self._begin = time.monotonic()
         self._left = CAP_BYTES

@@ -14,6 +14,10 @@ from typing import Any
 from pytest_rlenv.errors import EnvironmentFailed
 from pytest_rlenv.frameworks.rewards import finite_reward, json_kind, shown
 
+MOST_CHARS = 1000
+"""Characters of what a server says that a message has."""
+_CODE_CHARS = 80
+
 EXECUTION_ERROR = "EXECUTION_ERROR"
 VALIDATION_ERROR = "VALIDATION_ERROR"
 CAPACITY_REACHED = "CAPACITY_REACHED"
@@ -50,10 +54,10 @@ class ErrorFrame(Exception):
     """
 
     def __init__(self, code: str, message: str, data: Mapping[str, Any]) -> None:
-        super().__init__(f"{code}: {message}")
-        self.code = code
-        self.message = message
+        self.code = brief(code, _CODE_CHARS)
+        self.message = brief(message)
         self.data = data
+        super().__init__(f"{self.code}: {self.message}")
 
     @property
     def of_the_request(self) -> bool:
@@ -69,9 +73,10 @@ class ErrorFrame(Exception):
         told = []
         for each in errors[:8]:
             if isinstance(each, Mapping):
-                where = ".".join(str(part) for part in each.get("loc") or ()) or "the action"
-                told.append(f"{where}: {each.get('msg') or each.get('type')}")
-        return "; ".join(told)
+                place = each.get("loc")
+                where = ".".join(str(part) for part in place) if isinstance(place, list) else ""
+                told.append(f"{where or 'the action'}: {each.get('msg') or each.get('type')}")
+        return brief("; ".join(told))
 
 
 @dataclass(frozen=True)
@@ -131,6 +136,11 @@ def read_observation(answer: Answer, doing: str) -> Frame:
         return Frame(observation, None, done)
     number = finite_reward(reward, f"the reward of {doing}", booleans=True)
     return Frame(observation, number, done, isinstance(reward, bool))
+
+
+def brief(text: str, most: int = MOST_CHARS) -> str:
+    """Return what a server says for a message: the beginning of it, where it says much."""
+    return text if len(text) <= most else f"{text[:most]}[... {len(text) - most} characters cut]"
 
 
 def _kind(value: Any) -> str:

@@ -11,7 +11,7 @@ from pytest_rlenv.agents.ending import AgentTimedOut
 from pytest_rlenv.errors import RlenvError, SandboxFailed, Stage, StageTimeout, TaskInvalid
 from pytest_rlenv.frameworks.context import RolloutContext
 from pytest_rlenv.frameworks.openenv.frame_log import FrameLog
-from pytest_rlenv.frameworks.openenv.frames import CAPACITY_REACHED, ErrorFrame, Frame
+from pytest_rlenv.frameworks.openenv.frames import CAPACITY_REACHED, ErrorFrame, Frame, brief
 from pytest_rlenv.frameworks.openenv.playground import (
     LONGEST_EPISODE_ID,
     Playground,
@@ -62,7 +62,7 @@ class Host:
         Raises:
             SelectionIgnored: it is one of another task.
             TaskInvalid: the environment does not take the arguments.
-            EnvironmentFailed, SandboxFailed, StageTimeout: there is none.
+            EnvironmentFailed, SandboxFailed, StageTimeout: there is none, or more was answered than asked.
         """
         asked = {"seed": 0, "episode_id": (name or self.task.name)[:LONGEST_EPISODE_ID], **arguments}
         with self.in_time():
@@ -75,6 +75,7 @@ class Host:
                     raise
             try:
                 yield Playground(session, self.server, begin, self.context.settings.openenv_reward)
+                session.check_in_step()
             finally:
                 session.close()
 
@@ -126,7 +127,7 @@ class Host:
         if error.of_the_request:
             return TaskInvalid(
                 f"the environment does not take these arguments of reset: {error.problems or error.message}",
-                hint=f"they are {dict(asked)!r}",
+                hint=brief(f"they are {dict(asked)!r}"),
                 stage=Stage.AGENT_SETUP,
             )
         return failed(error, "reset", self.server)

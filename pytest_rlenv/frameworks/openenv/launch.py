@@ -36,6 +36,8 @@ DOCKERFILES = ("Dockerfile", "server/Dockerfile")
 
 LOG = "server.log"
 """In the folder of the rollout for which a server was started: what it printed, by its end."""
+LOG_BYTES = 8 * 1024 * 1024
+"""Bytes of that, half of them from the beginning."""
 
 _TAKEN = ("address already in use", "errno 98", "errno 48")
 
@@ -226,7 +228,9 @@ class Launch:
         }
         command = self._command(port)
         try:
-            return GuardedProcess(command, env=variables, cwd=self.folder, log=self.logs / LOG)
+            return GuardedProcess(
+                command, env=variables, cwd=self.folder, log=self.logs / LOG, log_cap=LOG_BYTES
+            )
         except OSError as error:
             raise SandboxFailed(f"the server cannot be started: {error.strerror}: {command[0]}") from None
 

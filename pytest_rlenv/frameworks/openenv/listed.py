@@ -6,6 +6,7 @@ A task is the arguments of a reset. Nothing here starts a server.
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import json
 from collections import Counter
@@ -24,6 +25,8 @@ LIST_FILES = ("rlenv.yaml", "rlenv.yml")
 PLANS = "oracle"
 """The folder of recorded reference episodes, one ``ID.json`` for each task."""
 ROWS = (".jsonl", ".csv", ".parquet")
+LONGEST_ID = 160
+"""Bytes of a name that an id has; a file's name may have 255."""
 NAMES = ("id", "task_id", "name", "task")
 """Keys by which a task of a list, a row or a server's own list names itself; the first that is there."""
 
@@ -179,8 +182,20 @@ def name_of(fields: Mapping[str, Any]) -> str | None:
     for key in NAMES:
         value = fields.get(key)
         if isinstance(value, (str, int)) and not isinstance(value, bool) and str(value).strip():
-            return task_id(str(value).strip())
+            return as_id(str(value).strip())
     return None
+
+
+def as_id(name: str) -> str:
+    """Return a name as it can stand in a node id and in the name of a file; a long one is cut.
+
+    What chooses the task is kept beside its id, so that nothing is lost.
+    """
+    found = task_id(name)
+    data = found.encode(errors="surrogateescape")
+    if len(data) <= LONGEST_ID:
+        return found
+    return f"{data[:LONGEST_ID].decode(errors='ignore')}~{hashlib.sha256(data).hexdigest()[:8]}"
 
 
 def unique(tasks: Sequence[Listed], where: str) -> list[Listed]:

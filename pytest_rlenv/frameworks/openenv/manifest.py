@@ -43,6 +43,7 @@ class Manifest:
         app: the ASGI app as ``module:name``.
         port: where the server listens in its container; ``None`` where it is not said.
         tasks: the list of tasks as it is written there.
+        task_counts: how many tasks its server has by its own account, for each split.
         reward_range: lowest and highest reward; ``None`` where it declares none.
         oracle_tolerance, floor_margin: how far below the highest reward a reference may be, and one that does
             nothing must be; ``None`` where they are not declared.
@@ -66,6 +67,7 @@ class Manifest:
     app: str = "server.app:app"
     port: int | None = None
     tasks: tuple[Any, ...] = ()
+    task_counts: Mapping[str, int] = field(default_factory=dict)
     reward_range: tuple[float, float] | None = None
     oracle_tolerance: float | None = None
     floor_margin: float | None = None
@@ -177,6 +179,7 @@ class _Reader:
             app=self.text(content, "app") or Manifest.app,
             port=int(port) if port is not None and 0 < port < 65536 else None,
             tasks=tuple(tasks) if isinstance(tasks, list) else (),
+            task_counts=self._counts(capabilities, "declared_task_count"),
             reward_range=self._range(reward, content),
             oracle_tolerance=self._number(reward, "oracle_tolerance"),
             floor_margin=self._number(reward, "floor_margin"),
@@ -214,6 +217,15 @@ class _Reader:
         if value is not None:
             self._warnings.append(f"{key} is {value!r}, not a number: it is not used")
         return None
+
+    def _counts(self, table: Mapping[str, Any], key: str) -> dict[str, int]:
+        found = {}
+        for split, count in self._map(table, key).items():
+            if isinstance(count, int) and not isinstance(count, bool) and count >= 0:
+                found[str(split)] = count
+            else:
+                self._warnings.append(f"{key}: {split} is {count!r}, no number of tasks: it is not used")
+        return found
 
     def _positive(self, table: Mapping[str, Any], key: str) -> float | None:
         value = self._number(table, key)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytest_rlenv.errors import EnvironmentFailed, RlenvError, SelectionIgnored
-from pytest_rlenv.frameworks.openenv.frames import ErrorFrame, Frame
+from pytest_rlenv.frameworks.openenv.frames import ErrorFrame, Frame, brief
 from pytest_rlenv.frameworks.openenv.scoring import Score
 from pytest_rlenv.frameworks.openenv.server import Server
 from pytest_rlenv.frameworks.openenv.session import Session
@@ -81,12 +81,15 @@ def check_selection(
             said = True
             if not _same(wanted, shown[key]):
                 raise SelectionIgnored(
-                    f"reset was asked for {key} = {wanted!r}, but {place} says {shown[key]!r}",
+                    brief(f"reset was asked for {key} = {wanted!r}")
+                    + brief(f", but {place} says {shown[key]!r}"),
                     hint="an environment drops arguments of reset that it does not know: is the name right?",
                 )
     name = asked.get("episode_id")
     echoed = state.get("episode_id")
-    wrong = "" if name is None or echoed == name else f"state has episode_id {echoed!r}, not {name!r}"
+    wrong = (
+        "" if name is None or echoed == name else f"state has episode_id {brief(repr(echoed))}, not {name!r}"
+    )
     return said, wrong
 
 

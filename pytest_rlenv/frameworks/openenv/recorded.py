@@ -12,6 +12,7 @@ from pytest_rlenv.agents.replay.finding import RESULTS, TRAJECTORY
 from pytest_rlenv.errors import AgentFailed
 from pytest_rlenv.frameworks.openenv.frame_log import FRAMES
 from pytest_rlenv.frameworks.openenv.plans import Plan, read_frames, read_plan
+from pytest_rlenv.trajectory.retold import is_retold
 
 
 def recorded_of(agent: ReplayAgent, task: str) -> Plan | None:
@@ -43,7 +44,8 @@ def recorded_of(agent: ReplayAgent, task: str) -> Plan | None:
 
 def _has_moves(folder: Path) -> bool:
     """Return whether an agent has left its moves: replayed as such, they tell where they differ."""
-    return (folder / "agent" / TRAJECTORY).is_file()
+    path = folder / "agent" / TRAJECTORY
+    return path.is_file() and not is_retold(path)
 
 
 def _is_plan(path: Path) -> bool:

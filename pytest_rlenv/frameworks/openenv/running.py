@@ -10,23 +10,27 @@ from pytest_rlenv.agents.check import CheckAgent
 from pytest_rlenv.agents.nop import NopAgent
 from pytest_rlenv.agents.oracle import OracleAgent
 from pytest_rlenv.agents.replay.agent import ReplayAgent
-from pytest_rlenv.errors import Stage, Unsupported
+from pytest_rlenv.errors import Stage
 from pytest_rlenv.frameworks.context import RolloutContext
-from pytest_rlenv.frameworks.openenv.checks import checks_of
+from pytest_rlenv.frameworks.openenv.checks.findings import Findings
+from pytest_rlenv.frameworks.openenv.checks.table import Check, checks_of
 from pytest_rlenv.frameworks.openenv.episode import OpenEnvEpisode
+from pytest_rlenv.frameworks.openenv.floor import measure_floor
 from pytest_rlenv.frameworks.openenv.frame_log import FrameLog
 from pytest_rlenv.frameworks.openenv.host import Host
 from pytest_rlenv.frameworks.openenv.launch import Launch
 from pytest_rlenv.frameworks.openenv.plans import Plan
 from pytest_rlenv.frameworks.openenv.recorded import recorded_of
-from pytest_rlenv.frameworks.openenv.reference import canaries_of, grading_action, reference_of, take
+from pytest_rlenv.frameworks.openenv.reference import canaries_of, reference_of, take
+from pytest_rlenv.frameworks.openenv.retelling import leave_trajectory
 from pytest_rlenv.frameworks.openenv.routes import Routes
 from pytest_rlenv.frameworks.openenv.scoring import Score
 from pytest_rlenv.frameworks.openenv.server import Server
 from pytest_rlenv.frameworks.openenv.session import check_installed
 from pytest_rlenv.frameworks.openenv.task import OpenEnvTask
 from pytest_rlenv.frameworks.playing import play, player_of
-from pytest_rlenv.rollout import MAIN_REWARD_KEY, Checks
+from pytest_rlenv.rollout import MAIN_REWARD_KEY
+from pytest_rlenv.trajectory.model import AgentInfo
 
 FRAMEWORK = "OpenEnv"
 
@@ -60,8 +64,15 @@ class OpenEnvRollout:
             self._rollout.runner = f"OpenEnv server ({server.words})"
             self._rollout.image = server.image
             log = FrameLog(context.folder)
-            stack.callback(log.close)
+            stack.callback(self._tell, log)
             part(Host(self._task, context, server, log))
+
+    def _tell(self, log: FrameLog) -> None:
+        """Leave a trajectory for readers, however the rollout ended."""
+        log.close()
+        rollout = self._rollout
+        agent = AgentInfo(name=rollout.agent, version=rollout.agent_version or "0", model_name=rollout.model)
+        leave_trajectory(self._context.folder, agent, self._task.instruction, log.began)
 
     # ---- the server
 
@@ -96,30 +107,17 @@ class OpenEnvRollout:
             reference = reference_of(self._task)
             return lambda host: self._score(reference.play(host))
         if isinstance(agent, NopAgent):
-            return self._nothing
+            return lambda host: self._score(measure_floor(host))
         if isinstance(agent, CanaryAgent):
             canaries = canaries_of(self._task)
             return lambda host: self._canaries(host, canaries)
         if isinstance(agent, CheckAgent):
-            checks = checks_of(agent.variant, self._task)
-            return lambda host: self._check(checks(host))
+            check = checks_of(agent.variant, self._task)
+            return lambda host: self._check(host, check)
         if isinstance(agent, ReplayAgent) and (plan := recorded_of(agent, self._task.name)) is not None:
             return lambda host: self._replay(host, plan)
         player_of(agent, FRAMEWORK)
         return self._play
-
-    def _nothing(self, host: Host) -> None:
-        """Measure what is earned by doing nothing."""
-        with host.episode(self._task.reset) as ground:
-            if ground.begin.reward is None and self._task.evaluate is not None:
-                with self._context.clock.stage(Stage.VERIFY):
-                    take(ground, [grading_action(self._task)])
-            if ground.score.value() is None:
-                raise Unsupported(
-                    "the floor is not known: the reset has no reward, and no evaluate action is named "
-                    "(openenv.evaluate in rlenv.yaml)"
-                )
-            self._score(ground.score)
 
     def _canaries(self, host: Host, canaries: list[tuple[str, Plan]]) -> None:
         """Play what must not score; the one that scores highest is judged."""
@@ -131,9 +129,12 @@ class OpenEnvRollout:
                 rewards[f"canary:{name}"] = ground.score.reward(self._task.manifest.reward_range)
         self._rollout.rewards = {MAIN_REWARD_KEY: max(rewards.values()), **rewards}
 
-    def _check(self, checks: Checks) -> None:
+    def _check(self, host: Host, check: Check) -> None:
+        found = Findings()
+        check(host, found)
+        checks = found.as_checks()
         self._rollout.checks = checks
-        self._rollout.rewards = {MAIN_REWARD_KEY: 0.0 if checks.failed else 1.0}
+        self._rollout.rewards = {MAIN_REWARD_KEY: 0.0 if checks.failed else 1.0, **found.rewards}
 
     def _replay(self, host: Host, plan: Plan) -> None:
         with host.episode({**self._task.reset, **plan.reset}, name=plan.episode_id) as ground:

@@ -27,6 +27,7 @@ from pytest_rlenv.frameworks.openenv.frames import (
     read_observation,
 )
 from pytest_rlenv.frameworks.openenv.server import Server
+from pytest_rlenv.frameworks.rewards import shown
 from pytest_rlenv.verdict import number
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ CLOSED = "CLOSED"
 """Said of a server that closed the connection without an answer: a refusal may have been lost with it."""
 
 _CONNECT_SEC = 10.0
+_LAST_SEC = 10.0
 _CLOSE_SEC = 2.0
 _TOO_BIG = 1009
 """The code with which our side closes a connection whose frame is too large."""
@@ -95,6 +97,7 @@ class Session:
         self._log = log
         self._step_sec = step_sec
         self.until = until
+        self._abandoned = False
         self._open = contextlib.ExitStack()
         self._connection = self._connect()
         self.seen: Mapping[str, Any] = {}
@@ -118,8 +121,41 @@ class Session:
         """Return the episode's state; raises as :meth:`reset` does."""
         answer = self._ask({"type": "state"}, "state")
         if answer.type != "state":
-            raise EnvironmentFailed(f"the server answered `state` with a frame of type {answer.type!r}")
+            raise EnvironmentFailed(f"the server answered `state` with a frame of type {shown(answer.type)}")
         return answer.data
+
+    def check_in_step(self) -> None:
+        """See that each frame had one answer: with one too many, rewards were taken for those of other steps.
+
+        A state is asked for, which comes after all that is still on its way. What else is wrong by now is of
+        no concern any more.
+
+        Raises:
+            EnvironmentFailed: the answer is one to an earlier frame.
+        """
+        from websockets.exceptions import ConnectionClosed
+
+        if self._abandoned or time.monotonic() >= self.until:
+            return
+        frame = {"type": "state"}
+        self._log.sent(frame)
+        try:
+            self._connection.send(json.dumps(frame))
+            came = self._connection.recv(min(_LAST_SEC, self._step_sec))
+            self._log.received(came)
+            answer = read_answer(came)
+        except TimeoutError:
+            self._server.spoil()  # whatever it does may go on
+            return
+        except (ConnectionClosed, ErrorFrame, EnvironmentFailed):
+            return
+        if answer.type != "state":
+            raise EnvironmentFailed(
+                f"the server has answered more than it was asked: a frame of type {shown(answer.type)} came "
+                "when the episode was over",
+                hint="each frame has one answer; with more it is not known which reward is whose",
+                detail=self._server.tail(),
+            )
 
     def close(self) -> None:
         """Say good-bye; what goes wrong is of no concern any more."""
@@ -232,6 +268,7 @@ class Session:
         """Cut the connection without a word."""
         import socket
 
+        self._abandoned = True
         with contextlib.suppress(OSError):
             self._connection.socket.shutdown(socket.SHUT_RDWR)
 

@@ -23,6 +23,7 @@ from pytest_rlenv.frameworks.openenv.manifest import (
     read_pointer,
 )
 from pytest_rlenv.frameworks.openenv.plans import Plan, read_plan
+from pytest_rlenv.frameworks.openenv.scoring import DEFAULT_RANGE
 from pytest_rlenv.verdict import number
 
 MOST_FILES = 5000
@@ -61,13 +62,16 @@ class OpenEnvTask:
     def expectations(self) -> dict[str, str]:
         """What the environment declares of rewards, as expectations of agents."""
         manifest = self.manifest
-        tolerance, margin = manifest.oracle_tolerance, manifest.floor_margin
-        if manifest.reward_range is None and tolerance is None and margin is None:
-            return {}
-        _, high = manifest.reward_range or (0.0, 1.0)
-        oracle = f">= {number(round(high - (tolerance or 0.0), 9))}"
+        declared = (manifest.reward_range, manifest.oracle_tolerance, manifest.floor_margin)
+        return {} if all(each is None for each in declared) else self.bounds
+
+    @property
+    def bounds(self) -> dict[str, str]:
+        """Expectations of agents, also where the environment declares nothing of its own."""
+        tolerance, margin = self.manifest.oracle_tolerance or 0.0, self.manifest.floor_margin
+        _, high = self.manifest.reward_range or DEFAULT_RANGE
         floor = f"<= {number(round(high - margin, 9))}" if margin else f"< {number(high)}"
-        return {"oracle": oracle, "nop": floor, "canary": floor}
+        return {"oracle": f">= {number(round(high - tolerance, 9))}", "nop": floor, "canary": floor}
 
 
 def load_task(folder: Path, name: str, data: Mapping[str, Any]) -> OpenEnvTask:

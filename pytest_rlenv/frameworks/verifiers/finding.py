@@ -20,6 +20,8 @@ ROWS = (".parquet", ".jsonl", ".arrow", ".csv", ".json")
 """Endings of files with rows, the surest first."""
 LIST_LIMIT = 900.0
 """Seconds for a taskset to list its tasks: it may have to download them."""
+LIST_BYTES = 4 * 1024**3
+"""Of a list of tasks: a taskset that never ends, and does not say so, is to fill no disk."""
 
 _OTHERS = "openenv.yaml"
 
@@ -97,6 +99,7 @@ class VerifiersFinder:
                 "taskset": taskset,
                 "options": options,
                 "into": str(into),
+                "most_bytes": LIST_BYTES,
                 "limit": self._settings.limit,
             }
             told = process.ask("list", request, limit=LIST_LIMIT, stage=Stage.RESOLVE)
@@ -142,11 +145,15 @@ def _inside(file: Any, root: Path) -> str | None:
 
 
 def _cannot_be_loaded(taskset: str, failure: ChildFailed, process: TasksetProcess) -> SpecError:
-    hints = {
-        "ModuleNotFoundError": f"install its package beside verifiers, or start beside {_module(taskset)}.py",
-        "ValidationError": "see --rlenv-taskset-option: its configuration is refused",
-    }
-    hint = hints.get(failure.type, "")
+    hint = ""
+    if failure.missing and failure.missing != _module(taskset):
+        hint = f"its code imports {failure.missing}: install that for {process.program}, with -m pip install"
+    elif failure.type == "ModuleNotFoundError":
+        hint = f"install its package beside verifiers, or start beside {_module(taskset)}.py"
+    elif failure.type == "ImportError":
+        hint = f"its code wants a package: install that for {process.program}, with -m pip install"
+    elif failure.type == "ValidationError":
+        hint = "see --rlenv-taskset-option: its configuration is refused"
     if failure.type in ("TypeError", "AttributeError") and "__all__" in failure.message:
         hint = (
             "a taskset of Verifiers 0.4 is a module whose __all__ names a Taskset; packages with "

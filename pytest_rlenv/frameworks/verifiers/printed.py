@@ -8,6 +8,8 @@ import threading
 NEWS_BYTES = 1024 * 1024
 """Bytes at the end of what is new that are told."""
 TAIL_BYTES = 4096
+KEPT_BYTES = 64 * 1024 * 1024
+"""Bytes of the file from which on it is begun anew, once they have been told."""
 
 
 class PrintedLog:
@@ -34,7 +36,12 @@ class PrintedLog:
                 return b""
             end = os.fstat(self._handle).st_size
             begin, self._told = max(self._told, end - NEWS_BYTES), end
-            return os.pread(self._handle, end - begin, begin)
+            found = os.pread(self._handle, end - begin, begin)
+            if end > KEPT_BYTES:  # of many rollouts; who writes appends, so it goes on at the beginning
+                self._last = self._end()
+                os.ftruncate(self._handle, 0)
+                self._told = 0
+            return found
 
     def tail(self) -> str:
         """Return the end of all that was printed, also when it is closed."""
@@ -54,6 +61,7 @@ class PrintedLog:
             return self._last
         try:
             end = os.fstat(self._handle).st_size
-            return os.pread(self._handle, TAIL_BYTES, max(0, end - TAIL_BYTES))
+            now = os.pread(self._handle, TAIL_BYTES, max(0, end - TAIL_BYTES))
+            return (self._last + now)[-TAIL_BYTES:]
         except OSError:
             return b""

@@ -20,6 +20,7 @@ from pytest_rlenv.frameworks.verifiers.interpreter import absent, find_python, v
 from pytest_rlenv.frameworks.verifiers.leftovers import new_run_word, remove_containers, removed_after_us
 from pytest_rlenv.frameworks.verifiers.printed import PrintedLog
 from pytest_rlenv.processes.guarded import GuardedProcess
+from pytest_rlenv.secrets import SECRETS
 from pytest_rlenv.settings import Settings
 from pytest_rlenv.text import clean, tail
 from pytest_rlenv.verdict import number
@@ -40,6 +41,10 @@ class ChildFailed(Exception):
 
     Args:
         failure: what it says of that.
+
+    Attributes:
+        late: True if the time of its stage was up.
+        missing: the module whose absence was behind it, if that was it.
     """
 
     def __init__(self, failure: Mapping[str, Any]) -> None:
@@ -49,7 +54,8 @@ class ChildFailed(Exception):
         self.message = clean(str(failure["message"]))
         self.detail = tail(clean(str(failure["detail"])))
         self.stage = str(failure["stage"])
-        self.status: int | None = failure["status"]
+        self.late = bool(failure["late"])
+        self.missing: str | None = failure["missing"]
 
 
 class TasksetProcess:
@@ -73,6 +79,8 @@ class TasksetProcess:
         passed: Sequence[str] = (),
         paths: Sequence[str] = (),
     ) -> None:
+        self.program = python
+        """The interpreter's path."""
         self._run = new_run_word()
         self._closing = threading.Lock()
         self._closed = False
@@ -234,6 +242,8 @@ def lease_interpreter(
     python = find_python(settings, os.environ)
 
     def make() -> TasksetProcess:
+        for name in settings.verifiers_env:
+            SECRETS.add(name, os.environ.get(name, ""))  # whatever its name says
         return TasksetProcess(python, os.environ, passed=settings.verifiers_env, paths=paths)
 
     with kept.lease(("verifiers", python, paths), make, at_most=settings.jobs, stage=stage) as process:

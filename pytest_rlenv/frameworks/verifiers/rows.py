@@ -10,8 +10,10 @@ import hashlib
 import json
 import os
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -23,6 +25,8 @@ from pytest_rlenv.environments.model import TaskRef
 from pytest_rlenv.errors import TaskInvalid
 from pytest_rlenv.identity import cache_root
 
+KEPT_SEC = 30 * 24 * 3600.0
+"""Seconds that a list is kept: longer than any run takes."""
 LONGEST_ID = 120
 """Characters of an id; a longer one, such as a whole question, is cut and told apart by its digest."""
 
@@ -89,7 +93,16 @@ def store(listed: Listed, lines: Path) -> Path:
             target.write(chunk)
     stored = folder / f"{digest.hexdigest()[:32]}.jsonl"
     Path(name).replace(stored)
+    _remove_old(folder)
     return stored
+
+
+def _remove_old(folder: Path) -> None:
+    """Remove lists that no run can be using any more: one is made anew whenever a run lists its tasks."""
+    for path in folder.iterdir():
+        with suppress(OSError):  # another run does the same, or it is not ours
+            if path.stat().st_mtime < time.time() - KEPT_SEC:
+                path.unlink()
 
 
 def task_refs(stored: Path, *, file: str | None) -> Iterator[TaskRef]:
@@ -101,9 +114,9 @@ def task_refs(stored: Path, *, file: str | None) -> Iterator[TaskRef]:
     """
     found = list(_read(stored))
     ids = _ids([(line.get("id"), line.get("name"), line["index"]) for _, line in found])
-    for name, (offset, _) in zip(ids, found, strict=True):
+    for name, (offset, line) in zip(ids, found, strict=True):
         data = {"rows": str(stored), "at": offset, **({"file": file} if file else {})}
-        yield TaskRef(name, ".", VERIFIERS, data=data)
+        yield TaskRef(name, ".", VERIFIERS, problem=line.get("problem"), data=data)
 
 
 def read_row(data: dict[str, Any]) -> Row:

@@ -86,4 +86,6 @@ def _side(side: Side | None) -> dict[str, Any] | None:
 def _verdict(records: Sequence[Mapping[str, Any]], side: Side) -> str:
     if len(records) == 1:
         return str(records[0]["verdict"])
+    if not side.scored:
+        return f"none of {len(records)} attempts scored: {side.why_unscored}"
     return f"{side.passed} of {words.count(len(side.scored), 'scored attempt')} passed"

@@ -183,3 +183,15 @@ def _facts(raw: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
         for name, value in metrics.items():
             if isinstance(value, (int, float, str)) and not isinstance(value, bool):
                 yield str(name), value
+    yield from _rewards(raw)
+
+
+def _rewards(raw: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
+    """Yield what a step, or what came of it, earned by its own account: environments pay at each."""
+    observation = raw.get("observation")
+    results = observation.get("results") if isinstance(observation, Mapping) else None
+    for part in (raw, *_listed(results)):
+        extra = part.get("extra") if isinstance(part, Mapping) else None
+        reward = extra.get("reward") if isinstance(extra, Mapping) else None
+        if isinstance(reward, (int, float)):
+            yield "reward", reward

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_rlenv.errors import TaskInvalid
+from pytest_rlenv.frameworks.harbor import ignore
 from pytest_rlenv.frameworks.harbor.digest import task_digest
 
 CASES = Path(__file__).parents[2] / "cases" / "harbor"
@@ -27,6 +28,12 @@ BY_HARBOR = {
 @pytest.mark.parametrize(("case", "expected"), BY_HARBOR.items())
 def test_the_same_as_harbors(case: str, expected: str) -> None:
     assert task_digest(CASES / case) == f"sha256:{expected}"
+
+
+def test_names_that_many_tasks_have_are_matched_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    task_digest(CASES / "plain-pass")
+    monkeypatch.setattr(ignore, "match_part", lambda *_: pytest.fail("matched again"))
+    task_digest(CASES / "plain-pass")
 
 
 @pytest.fixture

@@ -143,12 +143,38 @@ def test_a_name_that_is_none_is_a_usage_error(index: Index, tmp_path: Path) -> N
     with pytest.raises(SpecError, match="--rlenv-nemo-server nobody") as raised:
         resolve(index, tmp_path, "nobody")
     assert "NeMo Gym 0.4.0 has code_gen, " in raised.value.hint
+    with pytest.raises(SpecError) as raised:
+        resolve(index, tmp_path, "leters")
+    assert raised.value.hint == "did you mean letters?"
+
+
+def test_of_two_servers_for_a_repository_none_is_guessed(package: FakePackage, tmp_path: Path) -> None:
+    rows = {"huggingface_identifier": {"repo_id": "org/rows"}}
+    for name in ("one", "two"):
+        write_server(tmp_path, name, datasets=[rows])
+    index = index_of(package.python, tmp_path)
+    with pytest.raises(TaskInvalid, match="several servers for org/rows: one, two"):
+        resolve(index, tmp_path, repo="org/rows")
+    assert resolve(index, tmp_path, "two", repo="org/rows").name == "two"
+    assert resolve(index, tmp_path, agent="one_simple_agent").name == "one"
+
+
+def test_a_strangers_config_may_say_anything(package: FakePackage, tmp_path: Path) -> None:
+    write_server(tmp_path, "own")
+    agents = {
+        "x": {"responses_api_agents": {"simple_agent": {"resources_server": {"name": ["a"]}, "datasets": 7}}}
+    }
+    folder = tmp_path / "resources_servers" / "own" / "configs"
+    (folder / "agents.yaml").write_text(json.dumps(agents))
+    (folder / "loop.yaml").write_text("y:\n  resources_servers:\n    own: &own\n      again: *own\n")
+    assert resolve(index_of(package.python, tmp_path), tmp_path, agent="own_simple_agent").name == "own"
 
 
 @pytest.mark.parametrize(
     ("data", "said"),
     [
         ({"agent": "gone_agent"}, "agent_ref 'gone_agent'; NeMo Gym 0.4.0 has none of that name"),
+        ({"agent": "leters_simple_agent"}, "agent_ref 'leters_simple_agent'; NeMo Gym 0.4.0 has none"),
         ({}, "no agent_ref; so no server is named"),
         ({"repo": "org/rows"}, "and org/rows is in none of its configs"),
     ],
@@ -160,6 +186,7 @@ def test_a_row_without_a_server_says_why(
         resolve(index, tmp_path, **data)
     assert said in raised.value.message
     assert "--rlenv-nemo-server" in raised.value.hint
+    assert ("did you mean letters_simple_agent" in raised.value.hint) is ("leters" in said)
 
 
 def test_without_the_package_the_way_to_have_it_is_named(tmp_path: Path) -> None:

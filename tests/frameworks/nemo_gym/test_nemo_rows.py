@@ -97,7 +97,8 @@ def test_what_a_row_says_of_itself_can_be_selected_by(tmp_path: Path) -> None:
         ("nonsense", "is not JSON"),
         ("[1, 2]", "is not an object but list"),
         ('{"question": "How?", "answer": 1}', "has no responses_create_params (it has question, answer)"),
-        ('{"responses_create_params": null}', "has no responses_create_params"),
+        ('{"responses_create_params": null}', ": responses_create_params is null, not an object"),
+        ('{"responses_create_params": []}', ": responses_create_params is an array, not an object"),
         ("[" * 100_000, "nested too deeply"),
         ('{"a": "\\ud800"', "is not JSON"),
     ],
@@ -121,11 +122,27 @@ def test_what_nemo_gym_writes_itself_holds_no_tasks(tmp_path: Path, name: str) -
 
 
 @pytest.mark.parametrize("first", ["{}", '{"messages": []}', "[]", "no JSON", "", "[" * 100_000])
-def test_the_first_line_says_whether_a_file_holds_rows(tmp_path: Path, first: str) -> None:
+def test_the_first_lines_say_whether_a_file_holds_rows(tmp_path: Path, first: str) -> None:
     write_rows(tmp_path / "data.jsonl", first)
     assert find(tmp_path) == Finding()
-    assert "no first line of its .jsonl files (data.jsonl)" in find(tmp_path, tags=("nemo-gym",)).reason
+    assert (
+        "none of the first lines of its .jsonl files (data.jsonl)"
+        in find(tmp_path, tags=("nemo-gym",)).reason
+    )
     assert "--rlenv-framework asks for nemo-gym" in find(tmp_path, asked=True).reason
+
+
+@pytest.mark.parametrize(("broken", "found"), [(1, 2), (4, 5), (5, 0)])
+def test_a_broken_beginning_does_not_hide_the_rows_below(tmp_path: Path, broken: int, found: int) -> None:
+    write_rows(tmp_path / "train.jsonl", *['{"cut', ""] * broken, row(id="a"))
+    tasks = find(tmp_path).tasks
+    assert len(tasks) == found
+    assert [task.problem is None for task in tasks] == ([False] * broken + [True])[:found]
+
+
+def test_a_packed_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "train.jsonl.gz").write_bytes(b"")
+    assert "train.jsonl.gz is packed" in find(tmp_path, asked=True).reason
 
 
 def test_a_tag_without_files_of_rows_says_so(tmp_path: Path) -> None:
@@ -165,7 +182,8 @@ def test_a_file_that_cannot_be_had_stops_the_environment(tmp_path: Path) -> None
 
 def test_rows_and_folders_live_side_by_side(tmp_path: Path) -> None:
     write_rows(tmp_path / "train.jsonl", row(id="a"))
-    tasks, _ = Others((NemoGymFinder(SETTINGS),)).join([TaskRef("fix-csv", "tasks/fix-csv")], place(tmp_path))
+    others = Others(lambda: (NemoGymFinder(SETTINGS),))
+    tasks, _ = others.join([TaskRef("fix-csv", "tasks/fix-csv")], place(tmp_path))
     assert [(task.id, task.framework) for task in tasks] == [("fix-csv", "harbor"), ("train/a", "nemo-gym")]
 
 

@@ -10,19 +10,23 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from support.nemo_gym import EXAMPLE, FakePackage, row, write_server
 
 from pytest_rlenv.errors import SandboxFailed, Stage, StageTimeout
+from pytest_rlenv.frameworks.kept import Kept
 from pytest_rlenv.frameworks.nemo_gym.resolving import ServerSpec
 from pytest_rlenv.frameworks.nemo_gym.server import RunningServer
 from pytest_rlenv.frameworks.nemo_gym.session import Session
+from pytest_rlenv.frameworks.nemo_gym.sharing import Sharing
 from pytest_rlenv.frameworks.nemo_gym.started_server import Start, StartedServer
+from pytest_rlenv.rollout import Rollout, StageClock
 
 COUNTER = EXAMPLE / "resources_servers" / "counter"
-PATIENCE = 20.0
+PATIENCE = 90.0
 
 
 def program(folder: Path, entry: str = "app.py") -> Start:
@@ -149,7 +153,7 @@ def test_a_server_that_dies_under_a_rollout_says_how(tmp_path: Path) -> None:
         session.close()
         server.close()
     assert "out of luck" in raised.value.detail
-    assert not server.alive
+    assert (server.alive, server.died) == (False, True)  # though somebody has closed it since
 
 
 def test_what_the_server_prints_is_kept_for_each_rollout(counter: StartedServer) -> None:
@@ -171,7 +175,9 @@ def test_an_address_where_nobody_is_says_so() -> None:
 OWNER = f"""
 import os, sys, time
 from pathlib import Path
+from pytest_rlenv.frameworks.kept import Kept
 from pytest_rlenv.frameworks.nemo_gym.resolving import ServerSpec
+from pytest_rlenv.frameworks.nemo_gym.sharing import Sharing
 from pytest_rlenv.frameworks.nemo_gym.started_server import Start, StartedServer
 folder = Path({str(COUNTER)!r})
 start = Start(sys.executable, ServerSpec("counter", "counter", folder), None)
@@ -179,6 +185,51 @@ server = StartedServer(start, dict(os.environ))
 print(server.url, flush=True)
 time.sleep(300)
 """
+
+
+def test_nothing_of_a_server_lies_in_temporary_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    (tmp_path / "tmp").mkdir()
+    text = "import os, time\nos.system('touch started')\ntime.sleep(300)"
+    start = write_program(tmp_path / "server", text)
+    seen: list[list[str]] = []
+    end = time.monotonic() + PATIENCE
+
+    def look(self: StartedServer) -> None:
+        assert time.monotonic() < end, "the server has not started"
+        if (tmp_path / "server" / "started").exists():
+            seen.append([file.name for file in (tmp_path / "tmp").iterdir()])
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(StartedServer, "_check_start", lambda self, deadline: look(self))
+    monkeypatch.setattr(StartedServer, "_answers", lambda self, deadline: False)
+    with pytest.raises(KeyboardInterrupt):
+        StartedServer(start, environ())
+    assert seen == [[]]
+
+
+def test_a_server_that_does_not_start_is_not_tried_for_every_row(tmp_path: Path) -> None:
+    made = 0
+
+    def make() -> StartedServer:
+        nonlocal made
+        made += 1
+        raise SandboxFailed("no licence", hint="buy one", detail="words", stage=Stage.START)
+
+    kept = Kept()
+    rollout = Rollout(environment="demo", framework="nemo-gym", task="a", agent="nop")
+    context = cast(Any, SimpleNamespace(kept=kept, clock=StageClock(rollout)))
+    sharing = Sharing(context, "key", make, 1.0, counted=True)
+    for _ in range(5):
+        with pytest.raises(SandboxFailed, match="no licence") as raised:
+            sharing.with_others()
+    assert made == 3
+    assert raised.value.message == "no licence, 3 times in a row: it is not tried again"
+    assert (raised.value.hint, raised.value.detail) == ("buy one", "words")
+    with pytest.raises(SandboxFailed):
+        Sharing(context, "other", make, 1.0, counted=True).with_others()
+    assert made == 4
+    kept.close()
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a guard of ours, as /proc shows it")

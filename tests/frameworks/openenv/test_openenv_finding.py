@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -200,6 +200,33 @@ def test_only_what_is_needed_is_brought(tmp_path: Path) -> None:
 def listing() -> Iterator[str]:
     with served(Listing) as url:
         yield url
+
+
+def test_odd_names_of_a_servers_tasks_become_ids(tmp_path: Path) -> None:
+    class Odd(Listing):
+        tasks: Mapping[str, list[Any]] = {
+            "a/b\n": [{"id": "x::y\nz"}, {"id": "../z"}, {"id": "é" * 200}, {"id": None}, "text", None],
+            "": [{"id": "x"}, {"id": "x~2"}, {"id": "x"}, {"id": "x"}, {"id": " "}],
+        }
+
+    write_environment(tmp_path / "env")
+    with served(Odd) as url:
+        found = find(tmp_path / "env", ask=tmp_path, options={"openenv_url": url})
+    names = ids(found)
+    assert names[:2] == ["a/b%0A/x%3A%3Ay%0Az", "a/b%0A/../z"]
+    assert names[2].startswith(f"a/b%0A/{'é' * 80}~")
+    assert names[3:6] == ["a/b%0A/3", "a/b%0A/4", "a/b%0A/5"]
+    assert names[6:] == ["/x", "/x~2", "/x~2~2", "/x~3", "/4"]
+    assert resets(found)[1] == {"split": "a/b\n", "index": 1}
+
+
+def test_a_server_with_too_many_splits_is_an_error(tmp_path: Path) -> None:
+    class Many(Listing):
+        tasks: Mapping[str, list[Any]] = {f"split-{number}": [] for number in range(task_api.MOST_SPLITS + 1)}
+
+    write_environment(tmp_path / "env")
+    with served(Many) as url, pytest.raises(SpecError, match="was answered with 101 splits"):
+        find(tmp_path / "env", ask=tmp_path, options={"openenv_url": url})
 
 
 def test_a_server_is_asked_for_its_tasks(tmp_path: Path, listing: str) -> None:

@@ -3,101 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
-from support.openenv import ToolEnvironment, served, write_environment
+from support.openenv import Misbehaving, ToolEnvironment, served, write_environment
+from support.openenv_rollouts import checking, earn, raw, run
 
 from pytest_rlenv.agents.canary import CanaryAgent
-from pytest_rlenv.agents.check import CheckAgent
 from pytest_rlenv.agents.ending import AgentOutcome
 from pytest_rlenv.agents.episode import Episode, EpisodeContext, Player
 from pytest_rlenv.agents.nop import NopAgent
-from pytest_rlenv.agents.oracle import OracleAgent
-from pytest_rlenv.agents.protocol import Agent
 from pytest_rlenv.agents.replay.agent import ReplayAgent
-from pytest_rlenv.errors import RlenvError, Unsupported
-from pytest_rlenv.frameworks.context import RolloutContext
 from pytest_rlenv.frameworks.openenv import host as host_module
 from pytest_rlenv.frameworks.openenv import launch, session
 from pytest_rlenv.frameworks.openenv.framework import OpenEnvFramework
-from pytest_rlenv.options import Value
-from pytest_rlenv.rollout import Rollout, StageClock
-from pytest_rlenv.settings import load_settings
-
-
-@dataclass
-class Done:
-    rollout: Rollout
-    folder: Path
-    error: RlenvError | None = None
-    skipped: str = ""
-
-    @property
-    def codes(self) -> list[str]:
-        return [note.code for note in self.rollout.notes]
-
-    @property
-    def told(self) -> str:
-        """The reward, or the error's type, or ``skipped``."""
-        if self.error is not None:
-            return type(self.error).__name__
-        return "skipped" if self.skipped else str((self.rollout.rewards or {}).get("reward"))
-
-
-def run(
-    folder: Path,
-    url: str,
-    tmp: Path,
-    agent: Agent | None = None,
-    *,
-    name: str = "t",
-    data: Mapping[str, Any] | None = None,
-    **options: Any,
-) -> Done:
-    agent = agent or OracleAgent()
-    rollout = Rollout(environment="e", framework="openenv", task=name, agent=agent.name)
-    logs = tmp / f"rollout-{len(list(tmp.iterdir()))}"
-    logs.mkdir()
-    given = {"openenv_url": url, **options}
-    settings = load_settings({key: Value(value, f"--rlenv-{key}") for key, value in given.items()})
-    done = Done(rollout, logs)
-    try:
-        task = OpenEnvFramework().load(folder, name, {"manifest": "openenv.yaml", **(data or {})})
-        task.run(
-            RolloutContext(
-                agent=agent,
-                sandbox=cast("Any", None),
-                rollout=rollout,
-                clock=StageClock(rollout),
-                folder=logs,
-                environ={},
-                settings=settings,
-            )
-        )
-    except Unsupported as lack:
-        done.skipped = lack.reason
-    except RlenvError as error:
-        done.error = error
-    return done
 
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     with served() as address:
         yield address
-
-
-def earn(reward: Any, done: bool = False) -> dict[str, Any]:
-    return {"do": "earn", "reward": reward, "done": done}
-
-
-def raw(reward: str) -> dict[str, Any]:
-    text = f'{{"type": "observation", "data": {{"observation": {{}}, "reward": {reward}, "done": true}}}}'
-    return {"do": "raw", "text": text}
 
 
 @pytest.mark.parametrize(
@@ -141,6 +68,8 @@ def raw(reward: str) -> dict[str, Any]:
             "SESSION_ERROR: lost",
         ),
         ([{"do": "cut"}], "SandboxFailed", "closed the connection at a step"),
+        ([{"do": "shout"}], "EnvironmentFailed", "zzz[... 9000 characters cut]"),
+        ([{"do": "grumble"}], "ReferenceInvalid", "the action: ['zzz"),
     ],
 )
 def test_what_a_step_is_answered_with(
@@ -149,6 +78,32 @@ def test_what_a_step_is_answered_with(
     done = run(write_environment(tmp_path / "env", t=actions), url, tmp_path)
     assert done.told == told
     assert words in (done.error.message if done.error else "")
+
+
+@pytest.mark.parametrize("after", [[], [{"do": "win"}]])
+def test_an_answer_too_many_is_an_error(tmp_path: Path, url: str, after: list[Any]) -> None:
+    """Each step after it would be taken to have earned what the one before has."""
+    twice = "\n".join([raw("0.25")["text"].replace("true", "false")] * 2)
+    folder = write_environment(tmp_path / "env", t=[{"do": "raw", "text": twice}, *after])
+    done = run(folder, url, tmp_path)
+    assert done.told == "EnvironmentFailed"
+    assert "answered more than it was asked" in str(done.error)
+
+
+def test_what_a_server_says_at_length_is_cut(tmp_path: Path) -> None:
+    class Loud(Misbehaving):
+        told = dict.fromkeys(("episode_id", "task", "step_count"), "z" * 10_000)
+
+    folder = write_environment(tmp_path / "env", t=[{"do": "win"}])
+    with served(Loud) as url:
+        ignored = run(folder, url, tmp_path, data={"reset": {"task": "a"}})
+        checked = run(folder, url, tmp_path, checking("contract"))
+    assert ignored.told == "SelectionIgnored"
+    assert len(str(ignored.error)) < 3000
+    assert checked.rollout.checks is not None
+    assert len(checked.rollout.checks.failing) == 4
+    assert max(map(len, checked.rollout.checks.failing)) < 1100
+    assert max(len(note.text) for note in checked.rollout.notes) < 1100
 
 
 def test_a_frame_that_is_too_large_is_an_error_of_the_environment(
@@ -419,65 +374,9 @@ def test_an_agent_for_boxes_is_skipped(tmp_path: Path, url: str) -> None:
     assert "works in a box" in done.skipped
 
 
-# ---- checks
-
-
-def checking(name: str) -> CheckAgent:
-    agent = CheckAgent()
-    agent.variant = name
-    return agent
-
-
-@pytest.mark.parametrize(
-    ("check", "actions", "reset", "failing"),
-    [
-        ("contract", [{"do": "win"}], {}, []),
-        ("contract", [earn(None)], {}, ["the episode is graded: all rewards are null"]),
-        ("contract", [earn(3.0, True)], {}, ["range of step 1: 3.0 is outside of 0.0 to 1.0"]),
-        (
-            "contract",
-            [raw("true")],
-            {},
-            ["observation of step 1: it lacks shown", "reward of step 1: it is true"],
-        ),
-        (
-            "contract",
-            [{"do": "win"}],
-            {"nameless": True},
-            ["episode_id after reset", "episode_id after step 1"],
-        ),
-        ("determinism", [earn(0.5), {"do": "win"}], {}, []),
-        ("determinism", [{"do": "draw"}], {}, ["step 1: the observations differ in 'shown'"]),
-        ("isolation", [{"do": "win"}], {}, []),
-        (
-            "isolation",
-            [{"do": "win"}],
-            {"leaks": True},
-            ["reset on the same connection: the obs", "reset on another connection: the obs"],
-        ),
-    ],
-)
-def test_checks_tell_what_is_wrong(
-    tmp_path: Path, url: str, check: str, actions: list[Any], reset: dict[str, Any], failing: list[str]
-) -> None:
-    folder = write_environment(tmp_path / "env", t=actions)
-    done = run(folder, url, tmp_path, checking(check), data={"reset": reset})
-    assert done.told == ("0.0" if failing else "1.0")
-    checks = done.rollout.checks
-    assert checks is not None
-    assert len(checks.failing) == len(failing)
-    assert all(told.startswith(words) for told, words in zip(checks.failing, failing, strict=True))
-    assert checks.passed
-
-
-def test_an_unknown_check_is_skipped(tmp_path: Path, url: str) -> None:
-    done = run(write_environment(tmp_path / "env"), url, tmp_path, checking("manners"))
-    assert "contract, determinism, isolation" in done.skipped
-
-
 def test_all_frames_are_kept(tmp_path: Path, url: str) -> None:
     done = run(write_environment(tmp_path / "env", t=[{"do": "win"}]), url, tmp_path)
     lines = [json.loads(line) for line in (done.folder / "frames.jsonl").read_text().splitlines()]
-    assert [line["sent"]["type"] for line in lines if "sent" in line] == ["reset", "state", "step"]
-    assert lines[-1]["received"]["data"]["reward"] == 1.0
+    assert [line["sent"]["type"] for line in lines if "sent" in line] == ["reset", "state", "step", "state"]
+    assert lines[-3]["received"]["data"]["reward"] == 1.0
     assert done.rollout.runner == "OpenEnv server (url)"

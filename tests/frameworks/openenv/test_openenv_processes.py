@@ -55,6 +55,17 @@ def test_a_server_that_ends_at_once_shows_why(tmp_path: Path) -> None:
     assert "no module named world" in caught.value.detail
 
 
+def test_what_a_server_prints_is_kept_at_both_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "LOG_BYTES", 2000)
+    with pytest.raises(SandboxFailed) as caught:
+        launching(tmp_path, f"--fail first{'x' * 9000}last").start()
+    log = (tmp_path / launch.LOG).read_text()
+    assert log.startswith("first")
+    assert "bytes left out" in log
+    assert caught.value.detail.endswith("last\n")
+    assert len(log) < 3100
+
+
 def test_another_port_is_tried_where_one_is_taken(tmp_path: Path) -> None:
     mark = tmp_path / "starts"
     with pytest.raises(SandboxFailed) as caught:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from support.verifiers import environ, interpreter, request
 
 from pytest_rlenv.errors import SandboxFailed, SpecError, Stage, StageTimeout
+from pytest_rlenv.frameworks.verifiers import printed
 from pytest_rlenv.frameworks.verifiers.interpreter import find_python, variables
 from pytest_rlenv.frameworks.verifiers.process import ChildFailed, TasksetProcess
 from pytest_rlenv.settings import Settings
@@ -24,13 +26,45 @@ def test_the_users_own_wins(tmp_path: Path) -> None:
         chosen("/nowhere/python", tmp_path)
 
 
-def test_else_it_is_that_of_the_packages_own_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "vf-eval").write_text(f"#!{sys.executable}\n")
-    (tmp_path / "vf-eval").chmod(0o755)
+@pytest.mark.parametrize(
+    "head",
+    [
+        "#!{python}",
+        "#!/usr/bin/env -S python-of-this-test -s",
+        "#!/bin/sh\n'''exec' \"{python}\" \"$0\" \"$@\"\n' '''",
+        "#!/bin/sh\n'''exec' \"$(dirname -- \"$(realpath -- \"$0\")\")\"/'python' \"$0\" \"$@\"\n' '''",
+    ],
+    ids=["plain", "by env", "pip's for long paths", "uv's for folders that move"],
+)
+def test_else_it_is_that_of_the_packages_own_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, head: str
+) -> None:
+    folder = tmp_path / "an environment" / "bin"
+    folder.mkdir(parents=True)
+    python = folder / "python"
+    python.symlink_to(sys.executable)
+    (tmp_path / "python-of-this-test").symlink_to(python)
+    (folder / "vf-eval").write_text(
+        head.replace("{python}", str(python) if "exec" in head else sys.executable)
+    )
+    (folder / "vf-eval").chmod(0o755)
+    (tmp_path / "vf-eval").symlink_to(folder / "vf-eval")
     (tmp_path / "verifiers").mkdir()  # a folder of that name is no package
     monkeypatch.syspath_prepend(tmp_path)
 
-    assert chosen(None, tmp_path) == sys.executable
+    assert Path(chosen(None, tmp_path)).resolve() == Path(sys.executable).resolve()
+
+
+def test_a_program_of_this_folder_is_named_as_shells_want_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine").symlink_to(sys.executable)
+    monkeypatch.chdir(tmp_path)
+
+    assert chosen("./mine", Path("/nowhere")) == "./mine"
+    with pytest.raises(SpecError) as raised:
+        chosen("uv run python", tmp_path)
+    assert "script" in raised.value.hint
 
 
 def test_where_there_is_none_the_cure_is_told(tmp_path: Path) -> None:
@@ -85,6 +119,11 @@ def test_one_interpreter_answers_many_questions(tmp_path: Path) -> None:
     process.close()
 
 
+def test_a_taskset_that_forks_has_no_twin_that_answers(tmp_path: Path) -> None:
+    with interpreter() as process:  # the first waits for the end of the second
+        process.ask("gold", request("forks", tmp_path), limit=120, stage=Stage.VERIFY)
+
+
 def test_after_a_time_out_nothing_more_is_to_be_had(tmp_path: Path) -> None:
     with interpreter() as process:
         with pytest.raises(StageTimeout):
@@ -110,3 +149,22 @@ def test_nothing_is_left_of_what_it_printed(tmp_path: Path, monkeypatch: pytest.
 def test_a_program_that_is_no_python_is_told(tmp_path: Path) -> None:
     with pytest.raises(SandboxFailed, match="ended"):
         TasksetProcess("/bin/false", environ())
+
+
+def test_what_it_prints_over_many_rollouts_fills_no_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(printed, "KEPT_BYTES", 5)
+    file = tmp_path / "log"
+    log = printed.PrintedLog(os.open(file, os.O_RDWR | os.O_CREAT))
+
+    with file.open("ab", buffering=0) as writer:  # as the interpreter has it
+        for said in (b"one two three\n", b"four five six\n"):
+            writer.write(said)
+            assert log.news() == said
+            assert file.stat().st_size == 0
+        writer.write(b"end")
+
+    assert log.tail() == "one two three\nfour five six\nend"
+    log.close()
+    assert log.tail().endswith("end")

@@ -109,6 +109,15 @@ NONE: list[tuple[str, dict[str, Any], str, Stage]] = [
     ("too large", an_answer(a_trace({"r": {"score": 1e101, "weight": 1.0}})), "RewardInvalid", Stage.VERIFY),
     ("another seat only", an_answer(a_trace(seat="judge")), "TaskInvalid", Stage.LOAD),
     (
+        "the harness could not install itself",
+        an_answer(
+            a_trace({}, ok=False, errors=[an_error("HarnessError", "harness setup: no uv")]),
+            ok=False,
+        ),
+        "AgentFailed",
+        Stage.AGENT_SETUP,
+    ),
+    (
         "another seat broke",
         an_answer(a_trace(), a_trace(seat="judge", ok=False, errors=[an_error("HarnessError")]), ok=False),
         "AgentFailed",
@@ -226,13 +235,15 @@ def test_times_of_stages_are_written_and_add_up() -> None:
 
 
 FAILURES: list[tuple[str, str, tuple[str, ...], str, Stage]] = [
+    ("setup", "OutOfTime", (), "StageTimeout", Stage.AGENT_SETUP),
+    ("validate", "OutOfTime", (), "VerifierTimeout", Stage.VERIFY),
     ("load", "ValueError", (), "TaskInvalid", Stage.LOAD),
     ("boot", "RuntimeError", (), "SandboxFailed", Stage.START),
     ("boot", "SystemExit", ("SystemExit",), "EnvironmentFailed", Stage.START),
     ("setup", "ValueError", (), "EnvironmentFailed", Stage.AGENT_SETUP),
     ("setup", "SandboxError", ("SandboxError", "RolloutError"), "SandboxFailed", Stage.AGENT_SETUP),
-    ("setup", "TimeoutError", (), "StageTimeout", Stage.AGENT_SETUP),
-    ("validate", "TimeoutError", (), "VerifierTimeout", Stage.VERIFY),
+    ("setup", "TimeoutError", (), "EnvironmentFailed", Stage.AGENT_SETUP),
+    ("validate", "TimeoutError", (), "RewardMissing", Stage.VERIFY),
     ("validate", "KeyError", (), "RewardMissing", Stage.VERIFY),
     ("scoring", "TaskError", ("TaskError", "RolloutError"), "RewardMissing", Stage.VERIFY),
     ("", "MemoryError", (), "TaskInvalid", Stage.LOAD),
@@ -244,7 +255,15 @@ def test_what_is_raised_outside_of_an_episode(
     stage: str, kind: str, kinds: tuple[str, ...], ours: str, where: Stage
 ) -> None:
     failure = ChildFailed(
-        {"type": kind, "kinds": kinds, "message": "why", "detail": "", "stage": stage, "status": None}
+        {
+            "type": kind,
+            "kinds": kinds,
+            "message": "why",
+            "detail": "",
+            "stage": stage,
+            "late": kind == "OutOfTime",
+            "missing": None,
+        }
     )
 
     error = of_failure(failure)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,15 @@ def listed(folder: Path, rows: list[dict[str, Any]], about: Listed = LISTED) -> 
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("RLENV_CACHE", str(tmp_path / "cache"))
     return tmp_path
+
+
+def test_old_lists_are_removed(folder: Path) -> None:
+    old = listed(folder, [{"id": "a"}])
+    os.utime(old, (0, 0))
+
+    new = listed(folder, [{"id": "b"}])
+
+    assert list(old.parent.iterdir()) == [new]
 
 
 def test_a_task_is_named_by_its_id_else_name_else_position(folder: Path) -> None:

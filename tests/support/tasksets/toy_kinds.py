@@ -6,6 +6,7 @@ import asyncio
 import os
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import verifiers.v1 as vf
 from pydantic import Field
@@ -18,13 +19,30 @@ LIMITS = {
     "agent-slow": vf.TaskTimeout(agent=0.4),
     "validate-slow": vf.TaskTimeout(scoring=0.2),
 }
-GOLD = {"gold-false": False, "gold-none": None, "gold-text": "yes", "gold-odd": {(1, 2): 3}}
+
+
+class bool_:  # noqa: N801 - NumPy's name
+    """What a comparison of arrays gives."""
+
+    def item(self) -> bool:
+        return True
+
+
+BLOBS = {"no-row": b"\xff\xfe", "nan-in-row": float("nan")}
+GOLD = {
+    "gold-false": False,
+    "gold-none": None,
+    "gold-text": "yes",
+    "gold-odd": {(1, 2): 3},
+    "gold-numpy": bool_(),
+}
 
 
 class ToyData(vf.TaskData):
     kind: str = ""
     answer: str = "42"
     hidden: str = Field("", exclude=True)
+    blob: Any = None
 
 
 class ToyTask(vf.Task[ToyData]):
@@ -47,6 +65,14 @@ class ToyTask(vf.Task[ToyData]):
         kind = self.data.kind
         if kind == "gold-raises":
             raise RuntimeError("cannot be checked")
+        if kind == "gold-own-timeout":
+            raise TimeoutError("the judge does not answer")
+        if kind == "gold-cancels":
+            raise asyncio.CancelledError
+        if kind == "gold-long-error":
+            raise ValueError("x" * 100_000)
+        if kind == "forks" and (twin := os.fork()):
+            os.waitpid(twin, 0)
         if kind == "validate-slow":
             await asyncio.sleep(30)
         if kind == "works":
@@ -97,6 +123,7 @@ class ToyTaskset(vf.Taskset[ToyTask, ToyConfig]):
                     prompt=None if kind == "no-prompt" else f"What is the answer, {kind}?",
                     image=self.config.image or None,
                     hidden="hidden" if self.config.hide else "",
+                    blob=BLOBS.get(kind),
                     timeout=LIMITS.get(kind, vf.TaskTimeout()),
                 ),
                 self.config.task,

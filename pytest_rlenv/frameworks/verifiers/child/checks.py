@@ -23,6 +23,8 @@ Request = dict[str, Any]
 Act = Callable[[Any, Any, Any, Stages], Awaitable[dict[str, Any]]]
 
 RECORD = "trace.json"
+_NUMPY_BOOLS = ("bool", "bool_")
+"""What comparisons of arrays give is no ``bool``."""
 
 
 def gold(request: Request) -> dict[str, Any]:
@@ -52,6 +54,8 @@ async def _gold(task: Any, trace: Any, runtime: Any, stages: Stages) -> dict[str
     valid = await stages.run(
         "validate", invoke(task.validate, {"trace": trace, "runtime": runtime}), "scoring"
     )
+    if type(valid).__name__ in _NUMPY_BOOLS and hasattr(valid, "item"):
+        valid = valid.item()
     return {"valid": valid, "task": type(task).__name__}
 
 

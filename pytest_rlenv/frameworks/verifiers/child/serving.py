@@ -11,11 +11,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from .failing import StageFailed, Stages
+from .failing import StageFailed, Stages, end_twin
+from .texts import end_of, one_line
 
 Request = dict[str, Any]
 
 _HERE = str(Path(__file__).parent)
+_DEEPEST = 20
+"""Errors behind an error that are looked at."""
 
 
 def main() -> None:
@@ -24,8 +27,10 @@ def main() -> None:
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
     for line in source:
+        said = answer(json.loads(line))
+        end_twin()
         try:
-            output.write(answer(json.loads(line)) + b"\n")
+            output.write(said + b"\n")
         except BrokenPipeError:
             return
 
@@ -45,20 +50,19 @@ def _line(message: dict[str, Any]) -> bytes:
 
 
 def _operation(name: str) -> Callable[[Request], dict[str, Any]]:
-    if name == "version":
-        return version
-    # not before it is asked for: this imports verifiers, which takes seconds
-    from . import checks, episodes, tasksets
+    if name not in _OPERATIONS:
+        # not before it is asked for: this imports verifiers, which takes seconds
+        from . import checks, episodes, tasksets
 
-    operations: dict[str, Callable[[Request], dict[str, Any]]] = {
-        "describe": tasksets.describe,
-        "list": tasksets.write_list,
-        "gold": checks.gold,
-        "noop": checks.noop,
-        "answer": checks.answer,
-        "run": episodes.run,
-    }
-    return operations[name]
+        _OPERATIONS.update(
+            describe=tasksets.describe,
+            list=tasksets.write_list,
+            gold=checks.gold,
+            noop=checks.noop,
+            answer=checks.answer,
+            run=episodes.run,
+        )
+    return _OPERATIONS[name]
 
 
 def version(request: Request) -> dict[str, Any]:
@@ -80,18 +84,34 @@ def version(request: Request) -> dict[str, Any]:
     return {"verifiers": found, "python": ".".join(map(str, sys.version_info[:3]))}
 
 
+_OPERATIONS: dict[str, Callable[[Request], dict[str, Any]]] = {"version": version}
+
+
 def _told(error: BaseException) -> dict[str, Any]:
-    stage = Stages.current
+    stage, late = Stages.current, False
     if isinstance(error, StageFailed):
-        stage, error = error.stage, error.error
+        stage, late, error = error.stage, error.late, error.error
     return {
         "type": type(error).__name__,
         "kinds": [kind.__name__ for kind in type(error).__mro__],
-        "message": " ".join(str(error).split()),
-        "detail": "".join(traceback.format_exception(type(error), error, _frames(error))),
+        "message": one_line(str(error)),
+        "detail": end_of("".join(traceback.format_exception(type(error), error, _frames(error)))),
         "stage": stage,
-        "status": getattr(error, "status_code", None),
+        "late": late,
+        "missing": _missing(error),
     }
+
+
+def _missing(error: BaseException | None) -> str | None:
+    """Return the module whose absence is behind an error, the innermost: Verifiers wraps it."""
+    found = None
+    for _ in range(_DEEPEST):
+        if error is None:
+            break
+        if isinstance(error, ModuleNotFoundError) and error.name:
+            found = error.name
+        error = error.__cause__ or error.__context__
+    return found
 
 
 def _frames(error: BaseException) -> TracebackType | None:

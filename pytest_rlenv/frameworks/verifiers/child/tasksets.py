@@ -14,6 +14,8 @@ from typing import Any
 
 import verifiers.v1 as vf
 
+from .texts import one_line
+
 Request = dict[str, Any]
 
 _SOURCES = 1000
@@ -64,7 +66,8 @@ def write_list(request: Request) -> dict[str, Any]:
     """Write a taskset's tasks into a file, a line each.
 
     Args:
-        request: ``into`` is the file; ``limit`` how many of an unbounded taskset.
+        request: ``into`` is the file, ``most_bytes`` how long it may become; ``limit`` how many tasks are
+            taken of an unbounded taskset.
     """
     found = _Opened(request["taskset"], request["options"])
     taskset, limit = found.taskset, request.get("limit")
@@ -80,6 +83,11 @@ def write_list(request: Request) -> dict[str, Any]:
             line = {**_line(task, index, cls, found.config), "tools": tools}
             file.write(json.dumps(line, default=str) + "\n")
             count += 1
+            if file.tell() > request["most_bytes"]:
+                raise ValueError(
+                    f"its list is longer than {request['most_bytes']} bytes after {count} tasks; a taskset "
+                    "without end says INFINITE = True, and is cut with --rlenv-limit"
+                )
     return {"count": count, **_code(type(found.taskset))}
 
 
@@ -96,7 +104,7 @@ def task_of(request: Request) -> Any:
         )
         return cls(cls.data_type().model_validate(request["row"]), config.task)
     task = opened(request).at(request["index"])
-    if _row(task) != request["row"]:
+    if not _same(_row(task), request["row"]):
         raise LookupError(
             f"the taskset has another task at position {request['index']} than when it was listed"
         )
@@ -104,16 +112,15 @@ def task_of(request: Request) -> Any:
 
 
 def _line(task: Any, index: int, cls: type, config: Any) -> dict[str, Any]:
-    row = _row(task)
     data = task.data
-    return {
-        "index": index,
-        "id": data.id,
-        "name": data.name,
-        "row": row,
-        "whole": type(task) is cls and _comes_again(cls, row, config),
-        "container": container_reason(task),
-    }
+    line = {"index": index, "id": data.id, "name": data.name}
+    try:
+        row = _row(task)
+    except Exception as error:  # bytes that are no text, a type that pydantic cannot write
+        problem = f"task {index} cannot be written as a row: {type(error).__name__}: {one_line(str(error))}"
+        return {**line, "row": {}, "whole": False, "container": "", "problem": problem}
+    whole = type(task) is cls and _comes_again(cls, row, config)
+    return {**line, "row": row, "whole": whole, "container": container_reason(task)}
 
 
 def _row(task: Any) -> dict[str, Any]:
@@ -127,9 +134,14 @@ def _comes_again(cls: Any, row: dict[str, Any], config: Any) -> bool:
     if any(field.exclude for field in fields):
         return False
     try:
-        return _row(cls(cls.data_type().model_validate(row), config.task)) == row
+        return _same(_row(cls(cls.data_type().model_validate(row), config.task)), row)
     except Exception:
         return False
+
+
+def _same(row: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Return whether two rows are the same, though NaN is in them, which equals nothing."""
+    return json.dumps(row, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
 def container_reason(task: Any) -> str:

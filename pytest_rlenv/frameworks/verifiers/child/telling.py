@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from .texts import end_of, one_line
+
 _STAGES = ("boot", "setup", "agent", "finalize", "scoring")
 
 
@@ -32,9 +34,9 @@ def errors_of(what: Any) -> list[dict[str, Any]]:
     return [
         {
             "type": error.type,
-            "message": " ".join(error.message.split()),
+            "message": one_line(error.message),
             "status": error.status_code,
-            "detail": error.traceback or "",
+            "detail": end_of(error.traceback or ""),
         }
         for error in what.errors
     ]

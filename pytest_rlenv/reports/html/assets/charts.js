@@ -2,17 +2,25 @@
 
 const OUTCOMES = ["passed", "failed", "error", "skipped"];
 
+function verdictWord(verdict, count) {
+  return verdict === "error" && count !== 1 ? "errors" : verdict;
+}
+
+function verdictWords(counts) {
+  return OUTCOMES.filter((verdict) => counts[verdict])
+    .map((verdict) => `${counts[verdict]} ${verdictWord(verdict, counts[verdict])}`)
+    .join(", ");
+}
+
 function verdictBar(counts) {
   const total = OUTCOMES.reduce((sum, verdict) => sum + (counts[verdict] ?? 0), 0);
-  const words = OUTCOMES.filter((verdict) => counts[verdict]).map(
-    (verdict) => `${counts[verdict]} ${verdict}`,
-  );
+  const words = verdictWords(counts);
   const parts = OUTCOMES.filter((verdict) => counts[verdict]).map((verdict) =>
     h("span", { class: verdict, css: { "flex-grow": String(counts[verdict] / total) } }),
   );
   return h(
     "span",
-    { class: "verdict-bar", role: "img", "aria-label": words.join(", "), title: words.join(", ") },
+    { class: "verdict-bar", role: "img", "aria-label": words, title: words },
     parts,
   );
 }

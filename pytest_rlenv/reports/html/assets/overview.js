@@ -59,7 +59,7 @@ function runHeading() {
           { class: `count ${counts[verdict] ? verdict : "none"}` },
           icon(verdict),
           h("b", {}, (counts[verdict] ?? 0).toLocaleString("en")),
-          ` ${verdict}`,
+          ` ${verdictWord(verdict, counts[verdict] ?? 0)}`,
         ),
       ),
     ),

@@ -83,7 +83,8 @@ function rangeWords(estimate) {
 function meanReward(score) {
   const estimate = score.mean_over_tasks;
   if (score.mean === null) return "–";
-  const isWide = estimate !== null && estimate.n > 1;
+  const isMany = estimate !== null && estimate.n > 1;
+  const tells = isMany && estimate.low < estimate.high; // values that are all equal do not tell how they scatter
   return h(
     "span",
     {
@@ -91,8 +92,8 @@ function meanReward(score) {
       title: estimate && `mean over ${counted(estimate.n, "task")}: ${fixed(estimate.value)}`,
     },
     h("b", {}, fixed(score.mean)),
-    isWide && intervalMark(estimate.value, [estimate.low, estimate.high], DATA.histogram),
-    isWide && rangeWords(estimate),
+    isMany && intervalMark(estimate.value, [estimate.low, estimate.high], DATA.histogram),
+    tells && rangeWords(estimate),
   );
 }
 
@@ -140,15 +141,12 @@ function cost(score) {
 }
 
 function verdictCell(score) {
-  const words = OUTCOMES.filter((verdict) => score.counts[verdict]).map(
-    (verdict) => `${score.counts[verdict]} ${verdict}`,
-  );
   return [
     verdictBar(score.counts),
     h(
       "span",
       { class: "muted tiny" },
-      words.join(", "),
+      verdictWords(score.counts),
       score.quarantined > 0 && `, ${score.quarantined} of them in quarantine`,
     ),
   ];
