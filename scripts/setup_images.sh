@@ -7,7 +7,8 @@
 # on Debian or Ubuntu; a Python other than Debian's (3.11) is copied from this machine. Nothing is kept outside
 # the engine.
 set -euo pipefail
-. "$(dirname "${BASH_SOURCE[0]}")/find_python.sh"
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+. scripts/find_python.sh
 
 debian=debian:bookworm-slim
 debians_python=python:3.11-slim
@@ -135,7 +136,7 @@ DOCKERFILE
 
 # A Python of this machine in /usr/local, as the published image has it, without what was installed into it.
 copy_python() {
-    local minor=${1#python:3.} python prefix libraries
+    local minor=${1#python:3.} python prefix
     minor=${minor%-slim}
     python=$(find_python "sys.version_info[:2] == (3, $minor) and sys.prefix == sys.base_prefix" ensurepip) ||
         die "cannot make $1 here: this machine has no Python 3.$minor, nor did a registry answer"
@@ -143,9 +144,12 @@ copy_python() {
     [[ $prefix != /usr ]] || die "cannot make $1 here: $python belongs to this machine's system"
     say "making $1 from $prefix"
     scratch=$(mktemp -d)
-    libraries=$(cd "$prefix" && find lib -maxdepth 1 -name "libpython3*.so*")
-    tar -C "$prefix" --exclude='site-packages/*' --exclude='__pycache__' --exclude="lib/python3.$minor/test" \
-        -cf "$scratch/python.tar" "lib/python3.$minor" "bin/python3.$minor" $libraries # one word each
+    (
+        cd "$prefix"
+        shopt -s nullglob # a Python may be in one piece
+        tar --exclude='site-packages/*' --exclude='__pycache__' --exclude="lib/python3.$minor/test" \
+            -cf "$scratch/python.tar" "lib/python3.$minor" "bin/python3.$minor" lib/libpython3*.so*
+    )
     cat >"$scratch/Dockerfile" <<DOCKERFILE
 FROM $debian
 RUN apt-get update -qq \\
