@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from pytest_rlenv.arguments import PREFIX
@@ -55,7 +54,7 @@ def _resolve_named(run: Run, spec: str, read_metadata: bool) -> Environment:
 def _narrow(environment: Environment, rests: Sequence[str], run: Run) -> Environment:
     if not rests or "" in rests:
         return environment
-    from pytest_rlenv.environments.selection import pick
+    from pytest_rlenv.environments.selection import narrowed, pick
 
     ids = []
     rollouts = rollouts_of_a_task(run.settings.agent, run.settings.attempts)
@@ -63,4 +62,4 @@ def _narrow(environment: Environment, rests: Sequence[str], run: Run) -> Environ
         task, _, name = rest.partition(SEPARATOR)
         check_name(name, rollouts, where=f"{PREFIX}{environment.name}{SEPARATOR}{rest}")
         ids.append(task)
-    return replace(environment, tasks=pick(environment, ids))
+    return narrowed(environment, pick(environment, ids))

@@ -123,10 +123,11 @@ class Controller:
         if not is_active(self.config):
             return []
         from pytest_rlenv.reports.terminal import header_lines
+        from pytest_rlenv.sandbox_choice import where_tasks_run
 
         run = get_run(self.config)
         sandbox = run.settings.sandbox if is_dry(self.config) else run.sandbox.describe()
-        lines = header_lines(run.environments, run.settings.agent, sandbox)
+        lines = header_lines(run.environments, run.settings.agent, sandbox, where_tasks_run(run))
         lines += [f"rlenv: model={model}"] if (model := run.settings.model_words) else []
         dist = getattr(self.config.option, "dist", "no")
         if dist in ONE_WORKER and is_distributed(self.config):

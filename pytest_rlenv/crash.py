@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_rlenv.agents.loading import agent_names
@@ -11,6 +13,7 @@ from pytest_rlenv.execution import Planned
 from pytest_rlenv.reports.messages import error_line
 from pytest_rlenv.rollout import ErrorInfo, QuarantineInfo, Rollout
 from pytest_rlenv.rollout_ids import SEPARATOR, split_levels
+from pytest_rlenv.rollout_model import MODEL_CALLS
 from pytest_rlenv.rules.quarantine import skip_text
 from pytest_rlenv.run import Run
 from pytest_rlenv.verdict import Outcome
@@ -44,7 +47,7 @@ def unrun_record(planned: Planned, nodeid: str, outcome: Outcome, message: str, 
 
 
 def crash_record(nodeid: str, what: str, run: Run) -> dict[str, Any]:
-    """Return the record: all that is known of the rollout is its node id.
+    """Return the record: all that is known of the rollout is its node id, and what it left in its folder.
 
     Args:
         nodeid: ``rlenv:ENV::task`` with the agent and the attempt as further levels, or the same below a
@@ -63,9 +66,11 @@ def crash_record(nodeid: str, what: str, run: Run) -> dict[str, Any]:
     )
     name = agent or next(iter(agent_names(run.settings.agent).values()))
     entry = run.rules.quarantine.entry_for(environment, task, name)
+    revision = known.revision if known else None
+    left = run.unfinished_dirs(environment, revision, task, name, attempt)
     rollout = Rollout(
         environment=environment,
-        revision=known.revision if known else None,
+        revision=revision,
         framework=ref.framework if ref else "harbor",
         task=task,
         agent=name,
@@ -73,6 +78,8 @@ def crash_record(nodeid: str, what: str, run: Run) -> dict[str, Any]:
         sandbox=_sandbox_name(run),
         error=ErrorInfo.of(error),
         quarantine=entry.info() if entry else None,
+        usage=_usage_in(left),
+        logs=left[-1].relative_to(run.identity.run_dir).as_posix() if left else None,
     )
     return {
         "node": nodeid,
@@ -91,6 +98,14 @@ def settle_crash(report: pytest.TestReport, record: dict[str, Any]) -> None:
         report.outcome = "skipped"
         why = skip_text(QuarantineInfo.model_validate(held), f"error: {report.longrepr}")
         report.longrepr = (report.location[0], 0, f"Skipped: {why}")
+
+
+def _usage_in(folders: Sequence[Path]) -> dict[str, Any]:
+    """Return what the calls of the model took that a killed worker has left in its rollout's folders."""
+    from pytest_rlenv.model_proxy.ledger import Usage, read_calls
+
+    calls = [call for folder in folders for call in read_calls(folder / MODEL_CALLS)]
+    return Usage.of(calls).as_record() if calls else {}
 
 
 def _sandbox_name(run: Run) -> str:

@@ -171,6 +171,19 @@ class AgentFailed(RlenvError):
     default_stage = Stage.AGENT
 
 
+class AgentUnavailable(RlenvError):
+    """What an agent's program is installed from cannot be reached, or does not answer now."""
+
+    default_stage = Stage.AGENT_SETUP
+
+
+class BudgetExceeded(RlenvError):
+    """A budget ended the agent where what it did cannot be judged any more; elsewhere that is a note."""
+
+    kind = Kind.AGENT
+    default_stage = Stage.AGENT
+
+
 class ModelUnavailable(RlenvError):
     """The model's endpoint does not answer, or only with errors of its own, however often it is asked."""
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import os
-import sys
-import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,16 +10,17 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from pytest_rlenv.agents.protocol import Agent
-from pytest_rlenv.disk import OUTPUT_CURE, disk_full, is_full
 from pytest_rlenv.environments.layouts import HARBOR
 from pytest_rlenv.environments.model import Environment, TaskRef
-from pytest_rlenv.errors import Kind, RlenvError, SandboxFailed, Stage, TaskInvalid, Unsupported
+from pytest_rlenv.errors import RlenvError, Stage, TaskInvalid
 from pytest_rlenv.frameworks.context import RolloutContext
 from pytest_rlenv.frameworks.kept import Kept
-from pytest_rlenv.frameworks.protocol import JudgesByAgent, LoadedTask, get_framework
+from pytest_rlenv.frameworks.protocol import JudgesByAgent, LoadedTask, get_framework, uses_boxes
+from pytest_rlenv.recorded_error import record_error
 from pytest_rlenv.resuming.earlier import Earlier, TakenOver
-from pytest_rlenv.rollout import ErrorInfo, Rollout, StageClock
+from pytest_rlenv.rollout import Rollout, StageClock
 from pytest_rlenv.rollout_model import close_model, open_model
+from pytest_rlenv.sandboxes.loading import NONE
 from pytest_rlenv.sandboxes.protocol import Sandbox
 from pytest_rlenv.secrets import SECRETS
 from pytest_rlenv.settings import Settings
@@ -112,7 +110,7 @@ def new_rollout(planned: Planned, agent: Agent, sandbox: Sandbox, settings: Sett
         agent_version=agent.version,
         model=agent.model,
         attempt=planned.attempt,
-        sandbox=sandbox.name,
+        sandbox=sandbox.name if uses_boxes(task.ref.framework, settings) else NONE,
         reward_key=settings.reward_key or task.reward_key,
         conditions=settings.conditions,
     )
@@ -155,7 +153,7 @@ def execute(
     clock = StageClock(rollout)
     folder: Path | None = None
     model: ModelProxy | None = None
-    own = Kept() if kept is None else None
+    kept_up = Kept() if kept is None else kept
     try:
         folder = make_folder()
         with clock.stage(Stage.LOAD):
@@ -167,45 +165,19 @@ def execute(
         rollout.reward_key = expected.key or rollout.reward_key or task.reward_key
         if earlier is not None and (taken := earlier.take_over(rollout, folder)) is not None:
             return _judged_again(taken, expected)
+        SECRETS.guard(folder)
         name = (selected.environment.name, selected.id, planned.agent_name, planned.attempt)
         model = open_model(agent, settings, name, folder)
-        task.run(
-            RolloutContext(
-                agent=agent,
-                sandbox=sandbox,
-                rollout=rollout,
-                clock=clock,
-                folder=folder,
-                environ=SECRETS.watching(os.environ),
-                timeout_multiplier=settings.timeout_multiplier,
-                enforce_limits=settings.limits == "enforce",
-                verifier_level=settings.verifier,
-                build=settings.build,
-                extra_instructions=settings.extra_instruction,
-                prompt_template=settings.prompt_template,
-                model=model,
-                settings=settings,
-                kept=kept or own or Kept(),
-                session=session,
-            )
-        )
-    except Unsupported as reason:
-        rollout.skip_reason = reason.reason
-    except RlenvError as error:
-        error.happened_at(clock.broke)
-        rollout.error = ErrorInfo.of(error)
-    except OSError as error:
-        known = _local_trouble(error, folder)
-        rollout.error = ErrorInfo.of(known) if known else _internal_error()
-    except Exception:
-        rollout.error = _internal_error()
+        task.run(_context(agent, sandbox, rollout, clock, folder, settings, model, kept_up, session))
+    except Exception as error:
+        record_error(error, rollout, clock, folder)
     except BaseException:
         if model is not None:
             model.forget_recording()  # half a rollout is not to replace a whole one
         raise
     finally:
-        if own is not None:
-            own.close()
+        if kept is None:
+            kept_up.close()
         if model is not None:
             close_model(model, rollout)
     clock.finish()
@@ -216,6 +188,37 @@ def execute(
     return Judged(rollout, expected, verdict, folder)
 
 
+def _context(
+    agent: Agent,
+    sandbox: Sandbox,
+    rollout: Rollout,
+    clock: StageClock,
+    folder: Path,
+    settings: Settings,
+    model: ModelProxy | None,
+    kept: Kept,
+    session: str,
+) -> RolloutContext:
+    return RolloutContext(
+        agent=agent,
+        sandbox=sandbox,
+        rollout=rollout,
+        clock=clock,
+        folder=folder,
+        environ=SECRETS.watching(os.environ),
+        timeout_multiplier=settings.timeout_multiplier,
+        enforce_limits=settings.limits == "enforce",
+        verifier_level=settings.verifier,
+        build=settings.build,
+        extra_instructions=settings.extra_instruction,
+        prompt_template=settings.prompt_template,
+        model=model,
+        settings=settings,
+        kept=kept,
+        session=session,
+    )
+
+
 def _judged_again(taken: TakenOver, expected: Expectation) -> Judged:
     verdict = judge(taken.rollout, expected)
     taken.rollout.error = verdict.error
@@ -224,7 +227,7 @@ def _judged_again(taken: TakenOver, expected: Expectation) -> Judged:
 
 def _remove_secrets(folder: Path, rollout: Rollout) -> None:
     """Take secrets out of what is kept. Only now: a verifier must see what the agent left, as it left it."""
-    if problems := SECRETS.redact_folder(folder):
+    if problems := SECRETS.redact_guarded(folder):
         rollout.note(
             "secrets", f"not searched for secrets, as they cannot be read: {', '.join(problems[:3])}"
         )
@@ -265,31 +268,3 @@ def _expected(
 def _declared_by(framework: str) -> str:
     """Return where a task's own expectations stand, for messages."""
     return "the task's [metadata.rlenv.expect]" if framework == HARBOR else "what the environment declares"
-
-
-def _local_trouble(error: OSError, folder: Path | None) -> SandboxFailed | None:
-    """Return what is wrong with this machine, where the error says so plainly."""
-    where = error.filename or folder or error
-    if is_full(error):
-        return disk_full("write what a rollout leaves", str(where), stage=Stage.COLLECT, hint=OUTPUT_CURE)
-    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return SandboxFailed(
-            f"may not be written: {where}",
-            hint="send results elsewhere with --rlenv-output",
-            stage=Stage.COLLECT,
-        )
-    return None
-
-
-def _internal_error() -> ErrorInfo:
-    lines = traceback.format_exc().rstrip().splitlines()
-    kind, error, _ = sys.exc_info()
-    what = traceback.format_exception_only(kind, error)[0].strip().splitlines()[0]
-    return ErrorInfo(
-        type="InternalError",
-        stage=Stage.LOAD,
-        kind=Kind.INFRA,
-        message=f"a fault of pytest-rlenv itself: {what}",
-        hint="please report it, with the lines below",
-        detail="\n".join(lines[-30:]),
-    )

@@ -179,8 +179,8 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "fail_on",
         "let the run fail also on what --rlenv-baseline shows, separated by commas: regression, "
-        "inconclusive, broken (any task), error (any that the baseline scored), gone (any that is not in "
-        "this run); where nothing could be compared, any of them fails it",
+        "inconclusive, broken (any task), error (any that the baseline scored), gone (any that is listed "
+        "no more, or had no turn); where nothing could be compared, any of them fails it",
         "WORDS",
     ),
     Option(

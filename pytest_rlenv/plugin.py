@@ -89,6 +89,10 @@ def _register_hooks(config: pytest.Config) -> None:
             from pytest_rlenv.jobs.loop import Jobs
 
             config.pluginmanager.register(Jobs(config), "rlenv-jobs")
+    if "baseline" in given:
+        from pytest_rlenv.reports.comparison.hooks import Selecting
+
+        config.pluginmanager.register(Selecting(config), "rlenv-selecting")
     if "shard" in given:
         from pytest_rlenv.sharding.hooks import Sharding
 

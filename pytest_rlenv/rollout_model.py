@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pytest_rlenv.agents.protocol import Agent
 from pytest_rlenv.rollout import Rollout
 from pytest_rlenv.settings import Settings
+from pytest_rlenv.usage import total_usage
 
 if TYPE_CHECKING:
     from pytest_rlenv.model_proxy.proxy import ModelProxy
@@ -41,8 +42,11 @@ def open_model(
 
 
 def close_model(model: ModelProxy, rollout: Rollout) -> None:
-    """Close it, and note what is to be said of a recording."""
+    """Close it, count the calls that ended after their agent, and note what is to be said of a recording."""
     model.close()
+    late = model.take_turn()
+    if late.all:
+        rollout.usage = total_usage([rollout.usage, late.usage.as_record()])
     if rollout.error is None and rollout.skip_reason is None and (left := model.left_unasked()):
         rollout.note("replay-left", left)
     if model.recording_problem:

@@ -26,7 +26,7 @@ from pytest_rlenv.resuming.earlier import Earlier
 from pytest_rlenv.rules.budgets import time_is_up
 from pytest_rlenv.rules.of_run import Rules
 from pytest_rlenv.rules.retries import Retries
-from pytest_rlenv.run_folder import SHARED, new_rollout_dir
+from pytest_rlenv.run_folder import SHARED, new_rollout_dir, unfinished_dirs
 from pytest_rlenv.sandboxes.loading import AUTO
 from pytest_rlenv.sandboxes.model import SandboxContext
 from pytest_rlenv.sandboxes.protocol import Sandbox
@@ -181,9 +181,15 @@ class Run:
 
     def make_rollout_dir(self, task: SelectedTask, agent: str, attempt: int) -> Path:
         """Make the folder of one rollout's logs and return it; it is empty and nobody else's."""
-        environment = task.environment
-        key = (environment.name, environment.revision or "", task.id, agent, str(attempt))
+        key = _key(task.environment.name, task.environment.revision, task.id, agent, attempt)
         return new_rollout_dir(self.identity.run_dir, task.id, key)
+
+    def unfinished_dirs(
+        self, environment: str, revision: str | None, task: str, agent: str, attempt: int
+    ) -> list[Path]:
+        """Return the folders of one rollout's logs that no record tells of."""
+        key = _key(environment, revision, task, agent, attempt)
+        return unfinished_dirs(self.identity.run_dir, task, key)
 
     # ---- agents and sandbox
 
@@ -280,3 +286,8 @@ class Run:
         self.kept.close()
         if sandbox is not None:
             sandbox.close()
+
+
+def _key(environment: str, revision: str | None, task: str, agent: str, attempt: int) -> tuple[str, ...]:
+    """Return what tells a rollout's folder from others."""
+    return (environment, revision or "", task, agent, str(attempt))

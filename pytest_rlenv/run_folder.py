@@ -9,7 +9,8 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from pytest_rlenv.disk import OUTPUT_CURE, require_free
@@ -21,6 +22,9 @@ SHARED = ".rlenv-shared"
 
 ROLLOUTS = "rollouts"
 """Folder with a folder for each rollout, in the run's folder."""
+
+RECORD = "rlenv.json"
+"""Our own record of a rollout, in its folder."""
 
 _SHARE = 16
 """A rollout needs a part of what an image needs: its logs are capped, and most are small."""
@@ -48,19 +52,32 @@ def new_rollout_dir(run_dir: Path, task: str, key: Sequence[str]) -> Path:
         task: the task's id, for people to know it by.
         key: what tells the rollout from others.
     """
+    (run_dir / ROLLOUTS).mkdir(parents=True, exist_ok=True)
+    for folder in _places(run_dir, task, key):
+        # More than one test may ask for the same rollout, in several processes at once.
+        with suppress(FileExistsError):
+            folder.mkdir()
+            return folder
+    raise AssertionError("there is always one more place")
+
+
+def unfinished_dirs(run_dir: Path, task: str, key: Sequence[str]) -> list[Path]:
+    """Return the folders of one rollout that no record tells of: its process was killed, or tried again.
+
+    Args:
+        run_dir: the run's folder.
+        task: the task's id.
+        key: as for :func:`new_rollout_dir`.
+    """
+    places = itertools.takewhile(Path.is_dir, _places(run_dir, task, key))
+    return [folder for folder in places if not (folder / RECORD).exists()]
+
+
+def _places(run_dir: Path, task: str, key: Sequence[str]) -> Iterator[Path]:
     digest = hashlib.sha256("\0".join(key).encode()).hexdigest()[:7]
     slug = re.sub(r"[^A-Za-z0-9._-]+", "-", task)[:32].strip("-.") or "task"
-    rollouts = run_dir / ROLLOUTS
-    rollouts.mkdir(parents=True, exist_ok=True)
     for again in itertools.count(1):
-        # More than one test may ask for the same rollout, in several processes at once.
-        folder = rollouts / (f"{slug}__{digest}" if again == 1 else f"{slug}__{digest}-{again}")
-        try:
-            folder.mkdir()
-        except FileExistsError:
-            continue
-        break
-    return folder
+        yield run_dir / ROLLOUTS / (f"{slug}__{digest}" if again == 1 else f"{slug}__{digest}-{again}")
 
 
 def clear_earlier_run(run_dir: Path, session: str, *, resumed: bool = False) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pytest_rlenv.environments.model import Environment
 from pytest_rlenv.errors import EngineUnavailable, FetchFailed, TaskInvalid, Unsupported
 from pytest_rlenv.execution import SelectedTask
-from pytest_rlenv.frameworks.protocol import get_framework
+from pytest_rlenv.frameworks.protocol import TellsWhere, get_framework
 from pytest_rlenv.sandboxes.auto import Choice, Need, choose
 from pytest_rlenv.sandboxes.loading import NONE, create
 
@@ -65,6 +65,14 @@ def _choose_once(run: Run) -> Choice:
     if "name" not in found:
         raise EngineUnavailable(found["message"], hint=found["hint"], detail=found["detail"])
     return Choice(found["name"], create(found["name"], run.sandbox_context()))
+
+
+def where_tasks_run(run: Run) -> Iterator[str]:
+    """Yield where tasks run that bring something of their own to run in, a line for each framework."""
+    for name in sorted({task.framework for environment in run.environments for task in environment.tasks}):
+        framework = get_framework(name)
+        if isinstance(framework, TellsWhere):
+            yield f"{name}: {framework.where(run.settings)}"
 
 
 def _uses_boxes(environment: Environment, run: Run) -> bool:

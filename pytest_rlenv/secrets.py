@@ -12,10 +12,13 @@ import stat
 import threading
 from collections.abc import ItemsView, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from pytest_rlenv.secret_forms import SHORTEST_LINE, forms_of, is_secret, says_secret
+
+if TYPE_CHECKING:
+    from pytest_rlenv.secret_guard import SecretGuard
 
 AT_ONCE = 16 * 1024 * 1024
 """Files up to this many bytes are read whole."""
@@ -40,6 +43,7 @@ class Secrets:
         """What stands in for each form of each secret, the longest form first."""
         self._byte_marks: dict[bytes, bytes] = {}
         """The same for bytes of UTF-8."""
+        self._guard: SecretGuard | None = None
 
     def learn(self, environ: Mapping[str, str]) -> None:
         """Take every variable whose name says that it is secret, and the token of ``hf auth login``."""
@@ -62,13 +66,35 @@ class Secrets:
         values += [line for each in value.splitlines() if len(line := each.strip()) >= SHORTEST_LINE]
         if "://" in value and (password := _password(value)):
             values.append(password)
-        forms = {form: f"[redacted {name}]" for each in values for form in forms_of(each)}
+        self.take({form: f"[redacted {name}]" for each in values for form in forms_of(each)})
+
+    def take(self, forms: Mapping[str, str]) -> None:
+        """Take texts for secrets in themselves, each with what stands in its place."""
         with self._lock:
             if forms.keys() <= self._marks.keys():
                 return
-            marks = forms | self._marks
+            marks = {**forms, **self._marks}
             self._marks = {form: marks[form] for form in sorted(marks, key=len, reverse=True)}
             self._byte_marks = {_as_bytes(form): _as_bytes(mark) for form, mark in self._marks.items()}
+            if self._guard is not None:
+                self._guard.learn(self._marks)
+
+    def guard(self, folder: Path) -> None:
+        """Have a folder redacted if this process is gone, however it ends, before :meth:`redact_guarded`."""
+        with self._lock:
+            if self._guard is None:
+                from pytest_rlenv.secret_guard import SecretGuard
+
+                self._guard = SecretGuard()
+                self._guard.learn(self._marks)
+        self._guard.begin(folder)
+
+    def redact_guarded(self, folder: Path) -> list[str]:
+        """Redact a folder that was guarded until now; returns what :meth:`redact_folder` does."""
+        problems = self.redact_folder(folder)
+        if self._guard is not None:
+            self._guard.end(folder)
+        return problems
 
     def watching(self, environ: Mapping[str, str]) -> Mapping[str, str]:
         """Return the environment such that whatever is taken from it counts as a secret from then on."""

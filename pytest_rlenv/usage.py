@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 COST = "cost_usd"
@@ -17,6 +18,19 @@ def cost_of(record: Mapping[str, Any]) -> float | None:
     """
     known = list(_costs(record))
     return sum(known) if known else None
+
+
+def total_usage(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the usage of several parts as one: sums of numbers, else what the last part says."""
+    sums: defaultdict[str, float] = defaultdict(int)
+    others: dict[str, Any] = {}
+    for part in parts:
+        for key, value in part.items():
+            if isinstance(value, (int, float)) and not isinstance(value, bool):
+                sums[key] += value
+            else:
+                others[key] = value
+    return {**others, **sums}
 
 
 def _costs(record: Mapping[str, Any]) -> Iterator[float]:

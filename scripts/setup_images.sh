@@ -1,15 +1,21 @@
 #!/usr/bin/env bash
 # Makes sure that the base images of the examples and tests are in the engine.
 #
-#   bash scripts/setup_images.sh [python:3.11-slim]      debian:bookworm-slim, and the one that is named
+#   bash scripts/setup_images.sh [python:3.11-slim ...]      debian:bookworm-slim, and those that are named
 #
 # What is missing is pulled. Where no registry answers, it is made here from Debian's packages, which needs root
-# on Debian or Ubuntu. Nothing is kept outside the engine.
+# on Debian or Ubuntu; a Python other than Debian's (3.11) is copied from this machine. Nothing is kept outside
+# the engine.
 set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/find_python.sh"
 
 debian=debian:bookworm-slim
-python=python:3.11-slim
+debians_python=python:3.11-slim
 pull_limit=180 # seconds
+scratch=
+# If debootstrap is stopped half-way, the host's /proc may still be mounted below.
+remove_scratch() { [[ -z $scratch ]] || rm -rf --one-file-system "$scratch"; }
+trap remove_scratch EXIT
 
 say() { printf 'setup_images: %s\n' "$*" >&2; }
 die() {
@@ -63,14 +69,13 @@ make_debian() {
     }
     say "making $debian from Debian's packages"
     scratch=$(mktemp -d)
-    # If debootstrap is stopped half-way, the host's /proc may still be mounted below.
-    trap 'rm -rf --one-file-system "$scratch"' EXIT
     local root=$scratch/root
     bootstrap "$root"
     # As in the published image: no package lists, no downloaded packages.
     rm -rf "$root"/var/lib/apt/lists/* "$root"/var/cache/apt/* "$root"/var/log/*.log
     tar -C "$root" --numeric-owner -c . | "$client" import --change 'CMD ["bash"]' \
         --message "made with debootstrap" - "$debian" >/dev/null
+    remove_scratch
 }
 
 # Debian's own server first, then the mirrors that this machine's apt uses.
@@ -112,10 +117,9 @@ export_proxy() {
 
 make_python() {
     ensure "$debian"
-    say "making $python from Debian's packages"
-    local output
-    # Debian bookworm's Python is 3.11. The host's network, since an engine may have no other.
-    output=$("$client" build --network host --tag "$python" - <<DOCKERFILE 2>&1
+    if [[ $1 == "$debians_python" ]]; then
+        say "making $1 from Debian's packages"
+        build "$1" - <<DOCKERFILE
 FROM $debian
 ENV PIP_BREAK_SYSTEM_PACKAGES=1
 RUN apt-get update -qq \\
@@ -124,7 +128,47 @@ RUN apt-get update -qq \\
     && rm -rf /var/lib/apt/lists/*
 CMD ["python3"]
 DOCKERFILE
-    ) || die "the build failed:"$'\n'"$(tail -n 20 <<<"$output")"
+    else
+        copy_python "$1"
+    fi
+}
+
+# A Python of this machine in /usr/local, as the published image has it, without what was installed into it.
+copy_python() {
+    local minor=${1#python:3.} python prefix libraries
+    minor=${minor%-slim}
+    python=$(find_python "sys.version_info[:2] == (3, $minor) and sys.prefix == sys.base_prefix" ensurepip) ||
+        die "cannot make $1 here: this machine has no Python 3.$minor, nor did a registry answer"
+    prefix=$("$python" -c 'import sys; print(sys.base_prefix)')
+    [[ $prefix != /usr ]] || die "cannot make $1 here: $python belongs to this machine's system"
+    say "making $1 from $prefix"
+    scratch=$(mktemp -d)
+    libraries=$(cd "$prefix" && find lib -maxdepth 1 -name "libpython3*.so*")
+    tar -C "$prefix" --exclude='site-packages/*' --exclude='__pycache__' --exclude="lib/python3.$minor/test" \
+        -cf "$scratch/python.tar" "lib/python3.$minor" "bin/python3.$minor" $libraries # one word each
+    cat >"$scratch/Dockerfile" <<DOCKERFILE
+FROM $debian
+RUN apt-get update -qq \\
+    && apt-get install -y -qq --no-install-recommends ca-certificates libbz2-1.0 libffi8 liblzma5 libncursesw6 \\
+        libreadline8 libsqlite3-0 libssl3 libuuid1 zlib1g \\
+    && rm -rf /var/lib/apt/lists/*
+ADD python.tar /usr/local/
+RUN ldconfig \\
+    && for name in python3 python; do ln -s python3.$minor /usr/local/bin/\$name; done \\
+    && python3 -m ensurepip \\
+    && ln -s pip3 /usr/local/bin/pip \\
+    && python3 -c 'import bz2, ctypes, lzma, sqlite3, ssl, zlib'
+CMD ["python3"]
+DOCKERFILE
+    build "$1" "$scratch"
+    remove_scratch
+}
+
+# Builds what standard input or a folder says, with the host's network, since an engine may have no other.
+build() {
+    local output
+    output=$("$client" build --network host --tag "$1" "$2" 2>&1) ||
+        die "the build failed:"$'\n'"$(tail -n 20 <<<"$output")"
 }
 
 ensure() {
@@ -132,12 +176,13 @@ ensure() {
     pull "$1" && return
     case $1 in
         "$debian") make_debian ;;
-        "$python") make_python ;;
+        *) make_python "$1" ;;
     esac
 }
 
 for image in "$@"; do
-    [[ $image == "$debian" || $image == "$python" ]] || die "unknown image $image: known are $debian and $python"
+    [[ $image == "$debian" || $image =~ ^python:3\.[0-9]+-slim$ ]] ||
+        die "unknown image $image: known are $debian and python:3.N-slim, such as $debians_python"
 done
 find_client || { install_client && find_client; } ||
     die "the docker command line is missing, or no engine answers: see scripts/setup_engine.sh"

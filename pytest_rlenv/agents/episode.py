@@ -33,6 +33,21 @@ class Tool:
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Call:
+    """A call of a tool.
+
+    Attributes:
+        tool: its name, as the agent wrote it.
+        arguments: its arguments; text is JSON as a model wrote it, and may be wrong.
+        call_id: the model's name for the call, where there is one.
+    """
+
+    tool: str
+    arguments: Mapping[str, Any] | str
+    call_id: str = ""
+
+
 class Episode(ABC):
     """One episode of one task, from the agent's side.
 
@@ -87,6 +102,13 @@ class Episode(ABC):
 
     def remark(self, text: str, *, reasoning: str = "") -> None:  # noqa: B027 - most have no use for it
         """Hear what an agent says or thinks beside the calls that follow; it changes nothing."""
+
+    def announce(self, calls: Sequence[Call]) -> None:  # noqa: B027 - most take each call for itself
+        """Hear which calls a model makes in one reply, before they are made, in this order, one by one.
+
+        An environment that takes a reply as a whole takes it at the first of them. An agent that asks no
+        model need not say anything: each call is then a reply of its own.
+        """
 
     @property
     def action_schema(self) -> Mapping[str, Any] | None:

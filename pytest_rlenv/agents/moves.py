@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from pytest_rlenv.agents.episode import Episode, Tool
+from pytest_rlenv.agents.episode import Call, Episode, Tool
 
 ACT = "act"
 """The tool that takes an action."""
@@ -49,6 +50,12 @@ class Moves:
     def acts(self) -> bool:
         """True if the episode is stepped with actions."""
         return self._schema is not None
+
+    def announce(self, calls: Sequence[Call]) -> None:
+        """Say which calls a model makes in one reply, before :meth:`make` makes them."""
+        if self._schema is None:
+            named = [replace(call, tool=self._by_name.get(call.tool, call.tool)) for call in calls]
+            self._episode.announce(named)
 
     def make(self, tool: str, arguments: Mapping[str, Any] | str, *, call_id: str = "") -> str:
         """Call a tool, or take an action by the name of :data:`ACT`, and return what came of it, as text.

@@ -169,6 +169,8 @@ class AgentContext:
             likewise, and for the first step only.
         resume: True if the agent is to go on with the session of the step before; else it begins anew.
         model_endpoint: where to ask the model, for agents with :attr:`Agent.needs_model`.
+        public_network: False if the box reaches less than the whole world when it is not the agent's turn, as
+            in :meth:`Agent.prepare`.
     """
 
     instruction: str
@@ -185,6 +187,7 @@ class AgentContext:
     trajectory: Path | None = None
     resume: bool = False
     model_endpoint: ModelEndpoint | None = None
+    public_network: bool = True
 
 
 class Agent(ABC):

@@ -80,6 +80,7 @@ def resolve_hub(
         tags=found.tags,
         tasks=tasks,
         found=len(tasks),
+        folders=(spec.subpath,) if spec.subpath else (),
         warnings=(*pin.warnings, *found.warnings, *finding.warnings),
     )
 

@@ -105,6 +105,15 @@ def explain(error: BaseException, hub: HubClient, asked: Asked) -> Refusal:
         )
     if isinstance(error, errors.FileMetadataError):
         return _no_hub(hub, _first_line(error))
+    if (refusal := _not_stored(error, hub, asked)) is not None:
+        return refusal
+    if isinstance(error, (ValueError, TypeError, KeyError, AttributeError)) or _is_bad_address(error):
+        return _no_hub(hub, f"{type(error).__name__}: {_first_line(error)}")
+    raise error
+
+
+def _not_stored(error: BaseException, hub: HubClient, asked: Asked) -> Refusal | None:
+    """Return why what came could not be stored; ``None`` if that is not what is wrong."""
     if isinstance(error, ValueError) and str(error).startswith("Invalid filename"):
         return Refusal(
             f"{asked.repo_id} has a file whose path cannot be used: {_first_line(error)}",
@@ -128,9 +137,7 @@ def explain(error: BaseException, hub: HubClient, asked: Asked) -> Refusal:
             f"check the permissions of {hub.cache_dir}",
             passing=True,
         )
-    if isinstance(error, (ValueError, TypeError, KeyError, AttributeError)) or _is_bad_address(error):
-        return _no_hub(hub, f"{type(error).__name__}: {_first_line(error)}")
-    raise error
+    return None
 
 
 def is_xet(error: BaseException) -> bool:

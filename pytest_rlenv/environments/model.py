@@ -65,6 +65,8 @@ class Environment:
         tags: the card's tags.
         tasks: what was found and selected, in the order of their ids.
         found: how many tasks there were before selection.
+        unselected: the ids of those that were found and not selected.
+        folders: the folders of a repository that the user named; none stands for all of it.
         warnings: one line each, shown once per run.
     """
 
@@ -77,6 +79,8 @@ class Environment:
     tags: tuple[str, ...] = ()
     tasks: tuple[TaskRef, ...] = ()
     found: int = 0
+    unselected: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
     def folder(self, task: TaskRef) -> Path:
@@ -102,6 +106,8 @@ def loads(text: str) -> list[Environment]:
                 **raw,
                 "root": Path(raw["root"]),
                 "tags": tuple(raw["tags"]),
+                "unselected": tuple(raw["unselected"]),
+                "folders": tuple(raw["folders"]),
                 "warnings": tuple(raw["warnings"]),
                 "tasks": tuple(TaskRef(**{**t, "tags": tuple(t["tags"])}) for t in raw["tasks"]),
             }

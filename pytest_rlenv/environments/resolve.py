@@ -103,6 +103,7 @@ def _joined(one: Environment, other: Environment) -> Environment:
         one,
         tasks=tuple(by_id[id_] for id_ in sorted(by_id)),
         found=len(by_id),
+        folders=(*one.folders, *other.folders) if one.folders and other.folders else (),
         warnings=tuple(dict.fromkeys((*one.warnings, *other.warnings))),
     )
 

@@ -48,15 +48,20 @@ def select(environments: Sequence[Environment], selection: Selection) -> list[En
                 raise SpecError(
                     f"{option} {glob!r} matches none of {len(found)} tasks", hint=_near(glob, found)
                 )
-    chosen = [
-        replace(environment, tasks=_chosen(environment.tasks, selection)) for environment in environments
-    ]
+    chosen = [narrowed(each, _chosen(each.tasks, selection)) for each in environments]
     if found and not any(environment.tasks for environment in chosen):
         raise SpecError(
             f"all {len(found)} tasks are deselected by --rlenv-task and --rlenv-exclude-task",
             hint="widen one of them",
         )
     return chosen
+
+
+def narrowed(environment: Environment, tasks: tuple[TaskRef, ...]) -> Environment:
+    """Return the environment with some of its tasks only, which remembers the ids of the others."""
+    kept = {task.id for task in tasks}
+    others = tuple(task.id for task in environment.tasks if task.id not in kept)
+    return replace(environment, tasks=tasks, unselected=(*environment.unselected, *others))
 
 
 def pick(environment: Environment, ids: Iterable[str]) -> tuple[TaskRef, ...]:

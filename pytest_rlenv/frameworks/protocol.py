@@ -102,6 +102,15 @@ class Framework(Protocol):
         ...
 
 
+@runtime_checkable
+class TellsWhere(Protocol):
+    """A framework whose tasks run in something of its own, not in boxes of the run's sandbox."""
+
+    def where(self, settings: Settings) -> str:
+        """Return where what of its tasks runs, in one line for the header."""
+        ...
+
+
 WHERE = {
     HARBOR: "pytest_rlenv.frameworks.harbor.framework:HarborFramework",
     NEMO_GYM: "pytest_rlenv.frameworks.nemo_gym.framework:NemoGymFramework",
@@ -119,3 +128,8 @@ def get_framework(name: str) -> Framework:
     module, _, cls = WHERE[name].partition(":")
     framework: Framework = getattr(importlib.import_module(module), cls)()
     return framework
+
+
+def uses_boxes(name: str, settings: Settings) -> bool:
+    """Return whether a framework's tasks run in boxes of the run's sandbox; one that is not known may."""
+    return name not in WHERE or get_framework(name).uses_boxes(settings)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pytest_rlenv.agents.ending import AgentTimedOut
-from pytest_rlenv.agents.episode import Episode, Tool
+from pytest_rlenv.agents.episode import Call, Episode, Tool
 from pytest_rlenv.errors import Stage, StageTimeout
 from pytest_rlenv.prompt_template import fill_template
 
@@ -137,6 +137,12 @@ class WatchedEpisode(Episode):
     def remark(self, text: str, *, reasoning: str = "") -> None:
         """Have the environment hear what is said beside calls."""
         self._pass_on(lambda: self._episode.remark(text, reasoning=reasoning))
+
+    def announce(self, calls: Sequence[Call]) -> None:
+        """Have the environment hear which calls follow; nothing is done yet, so this is never too late."""
+        with self._one:
+            if not self._revoked:
+                self._episode.announce(calls)
 
     def act(self, action: Mapping[str, Any]) -> Mapping[str, Any]:
         """Take an action."""

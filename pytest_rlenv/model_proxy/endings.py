@@ -121,7 +121,7 @@ class Turn:
         if usage.uncounted:
             yield (
                 "model-usage-unknown",
-                f"{usage.uncounted} of {usage.answered} answers did not say what they took: not counted",
+                f"{usage.uncounted} of {usage.calls} calls did not say what they took: not counted",
             )
         if (cut := self._cut) is not None and cut.waited >= _SILENT:
             yield "model-silent", f"the last call was broken off when nothing had come for {cut.waited:.0f} s"

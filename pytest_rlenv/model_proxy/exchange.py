@@ -16,7 +16,7 @@ from pytest_rlenv.model_proxy.answers import Tokens, error_of
 from pytest_rlenv.model_proxy.call_under_way import CallUnderWay, json_or_text, one_line, short
 from pytest_rlenv.model_proxy.events import Event, EventReader
 from pytest_rlenv.model_proxy.failures import end_of
-from pytest_rlenv.model_proxy.ledger import Budget, Call, End, Ledger, Usage
+from pytest_rlenv.model_proxy.ledger import Budget, Call, End, Ledger, Usage, UsedUp
 from pytest_rlenv.model_proxy.recording import PROVIDER, Recorder
 from pytest_rlenv.model_proxy.replaying import Diverged
 from pytest_rlenv.model_proxy.requests import Asked, NotJson, prepare
@@ -101,6 +101,9 @@ class Exchanges:
         wire = wires.wire_of(request.target)
         try:
             found = self._route(request)
+            if found.path == wires.MAY_CALL:
+                await self._say_budget(found.route.wire, responder)
+                return
             if found.route.method == "GET":
                 await responder.whole(200, self._models())
                 return
@@ -158,7 +161,7 @@ class Exchanges:
 
     async def _pass_on(self, call: CallUnderWay, headers: Mapping[str, str], responder: Responder) -> None:
         wire = call.route.wire
-        used_up = self._terms.budget.used_up(Usage.of(self._ledger.calls())) if call.route.counts else None
+        used_up = self._used_up() if call.route.counts else None
         if used_up is not None:
             call.end, call.text, call.status, call.stop = End.BUDGET, used_up.text, 402, used_up.stop
             self._close(call)
@@ -183,6 +186,18 @@ class Exchanges:
             self._close(call)
             text = f"the replay diverges: {problem}"
             await self._refuse(responder, wire, Refusal(409, wires.REPLAY, text))
+
+    async def _say_budget(self, wire: Wire, responder: Responder) -> None:
+        """Say whether a call would be passed on; a no is the agent's end, as a refused call is."""
+        used_up = self._used_up()
+        if used_up is None:
+            await responder.whole(200, b"{}")
+            return
+        self._ledger.add(Call(wire, End.BUDGET, 402, text=used_up.text, stop=used_up.stop))
+        await self._refuse(responder, wire, Refusal(402, wires.BUDGET, used_up.text))
+
+    def _used_up(self) -> UsedUp | None:
+        return self._terms.budget.used_up(Usage.of(self._ledger.calls()))
 
     async def _relay_events(self, call: CallUnderWay, answer: Answer, responder: Responder) -> None:
         reader, events, kept = call.reader, EventReader(), 0

@@ -18,6 +18,9 @@ from pytest_rlenv.model_proxy.wires import Wire
 from pytest_rlenv.secrets import SECRETS
 from pytest_rlenv.usage import COST
 
+_KINDS = ("input", "output", "cached")
+"""Kinds of tokens, as a line of the log has them."""
+
 
 class End(str, Enum):
     """How a call ended."""
@@ -135,7 +138,7 @@ class Usage:
     Attributes:
         calls: how many there were, but for those that a budget held back.
         answered: those that the model answered.
-        uncounted: those of them that did not say what they took.
+        uncounted: those that were answered, or broken off by the agent, and did not say what they took.
         cost_usd: US dollars; ``None`` if that is not known of any call.
     """
 
@@ -157,7 +160,7 @@ class Usage:
         return cls(
             calls=len(counted),
             answered=len(answered),
-            uncounted=sum(call.tokens is None for call in answered),
+            uncounted=sum(call.tokens is None for call in counted if call.answered or call.end is End.CUT),
             input_tokens=sum(each.input for each in tokens),
             output_tokens=sum(each.output for each in tokens),
             cached_tokens=sum(each.cached for each in tokens),
@@ -215,12 +218,39 @@ def _line(number: int, call: Call) -> dict[str, Any]:
         "seconds": round(call.seconds, 3),
     }
     if tokens is not None:
-        found |= {"input_tokens": tokens.input, "output_tokens": tokens.output}
-        found |= {"cached_tokens": tokens.cached}
+        amounts = (tokens.input, tokens.output, tokens.cached)
+        found |= {f"{kind}_tokens": amount for kind, amount in zip(_KINDS, amounts, strict=True)}
     if call.cost is not None:
         found[COST] = call.cost
+    if not call.counts:
+        found["counts"] = False
     if call.asked_for:
         found["asked_for"] = call.asked_for
     if call.text:
         found["text"] = SECRETS.redact(call.text)  # now: a process that is killed redacts nothing any more
     return found
+
+
+def read_calls(log: Path) -> list[Call]:
+    """Return the calls that a ledger's log has, less their texts; a line that is torn is left out."""
+    found: list[Call] = []
+    try:
+        lines = log.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        return found
+    for line in lines:
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            found.append(_call(json.loads(line)))
+    return found
+
+
+def _call(line: dict[str, Any]) -> Call:
+    tokens = Tokens(*(line[f"{kind}_tokens"] for kind in _KINDS)) if "input_tokens" in line else None
+    return Call(
+        Wire(line["wire"]),
+        End(line["end"]),
+        line["status"],
+        tokens=tokens,
+        cost=line.get(COST),
+        counts=line.get("counts", True),
+    )

@@ -51,12 +51,16 @@ class Found(NamedTuple):
     model: str = ""
 
 
+MAY_CALL = "/rlenv/budget"
+"""Says whether a call would be passed on: for who can end an agent before one of its calls is refused."""
+
 _ROUTES = {
     "/chat/completions": Route(Wire.CHAT, "POST", True),
     "/responses": Route(Wire.RESPONSES, "POST", True),
     "/messages": Route(Wire.MESSAGES, "POST", True),
     "/messages/count_tokens": Route(Wire.MESSAGES, "POST", False),
     "/models": Route(Wire.CHAT, "GET", False),
+    MAY_CALL: Route(Wire.CHAT, "GET", False),
 }
 _VERSION = "/v1"
 _GOOGLE = re.compile(r"/v1(?:beta|alpha)?/models/(?P<model>[^/:]+):(?P<method>\w+)")

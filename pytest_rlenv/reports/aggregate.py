@@ -30,7 +30,7 @@ class Result:
         seconds: how long it took.
         warnings: what the task's author should know.
         logs: its folder, relative to the run's.
-        sandbox: where it ran; empty if it never came to that.
+        sandbox: where it ran, with what stands in for one where it had none; empty if it never came to that.
         tries: how often it was begun: more than once after errors that are worth a retry.
         quarantined: whether it is in quarantine.
         expected: what the reward was to be. Two tests may ask different things of the same task.
@@ -79,7 +79,7 @@ class Result:
             seconds=record.get("seconds", 0.0),
             warnings=tuple(n["text"] for n in record.get("notes", ()) if n["code"] in SHOWN_NOTES),
             logs=record.get("logs"),
-            sandbox=record.get("sandbox") or "",
+            sandbox=_where(record),
             tries=len(record.get("tries") or ()) + 1,
             quarantined=bool(held),
             expected=record.get("expected") or "",
@@ -211,6 +211,11 @@ def aggregate(results: Iterable[Result]) -> Aggregate:
         cost=sum(costs) if costs else None,
         cost_known=len(costs),
     )
+
+
+def _where(record: Mapping[str, Any]) -> str:
+    sandbox, runner = record.get("sandbox") or "", record.get("runner")
+    return f"{sandbox}: {runner}" if sandbox == "none" and runner else sandbox
 
 
 def _rewards(rows: Iterable[Result]) -> list[float]:

@@ -13,12 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from pytest_rlenv.reports.harbor_trial import job_id, trial_config, trial_outcome, trial_result
+from pytest_rlenv.run_folder import RECORD
 
 TOTALS = ("n_input_tokens", "n_cache_tokens", "n_output_tokens", "cost_usd")
 """What Harbor adds up over trials."""
-
-RECORD = "rlenv.json"
-"""Our own record of a rollout, in its folder."""
 
 
 class HarborJob:

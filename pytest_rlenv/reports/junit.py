@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from pytest_rlenv.rollout import reward_of
@@ -40,10 +42,16 @@ def properties(record: Record, *, datadog: bool = False) -> list[tuple[str, str]
         record: a rollout's, as it is stored.
         datadog: give each once more as a tag for Datadog.
     """
-    found = [(name, str(value)) for name, value in _values(record) if value not in (None, "")]
+    found = [_property(name, str(value)) for name, value in _values(record) if value not in (None, "")]
     if datadog:
-        found += [(DATADOG.format(name), value) for name, value in found]
+        found += [_property(DATADOG.format(name), value) for name, value in found]
     return found
+
+
+@lru_cache(maxsize=1024)
+def _property(name: str, value: str) -> tuple[str, str]:
+    """Return a pair; an equal one if there was one lately, as pytest keeps those of every rollout."""
+    return sys.intern(name), value
 
 
 def _values(record: Record) -> Iterator[tuple[str, Any]]:

@@ -93,8 +93,17 @@ def _interval(estimate: Estimate) -> str:
     return f"[{estimate.low:.2f}, {estimate.high:.2f}]"
 
 
-def header_lines(environments: Iterable[Environment], agents: Sequence[str], sandbox: str) -> list[str]:
-    """Return the lines of pytest's header: each environment with its tasks, then agents and sandbox."""
+def header_lines(
+    environments: Iterable[Environment], agents: Sequence[str], sandbox: str, where: Iterable[str] = ()
+) -> list[str]:
+    """Return the lines of pytest's header: each environment with its tasks, then agents and sandbox.
+
+    Args:
+        environments: that are run.
+        agents: as the user named them.
+        sandbox: what it says of itself.
+        where: what else is to be said of where tasks run.
+    """
     lines = []
     for environment in environments:
         selected, found = len(environment.tasks), environment.found
@@ -104,7 +113,8 @@ def header_lines(environments: Iterable[Environment], agents: Sequence[str], san
         lines += [f"rlenv: warning: {warning}" for warning in environment.warnings[:IN_HEADER]]
         if (more := len(environment.warnings) - IN_HEADER) > 0:
             lines.append(f"rlenv: and {more} more warnings")
-    return [*lines, f"rlenv: agent={','.join(agents)} sandbox={sandbox}"]
+    lines.append(f"rlenv: agent={','.join(agents)} sandbox={sandbox}")
+    return [*lines, *(f"rlenv: {line}" for line in where)]
 
 
 def _write_rows(terminal: pytest.TerminalReporter, results: Sequence[Result]) -> None:

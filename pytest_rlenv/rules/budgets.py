@@ -93,17 +93,21 @@ class Budgets:
         """US dollars so far; ``None`` if no rollout said what it cost."""
         return math.fsum(self._costs) if self._costs else None
 
-    def count(self, record: Mapping[str, Any]) -> str | None:
+    def count(self, record: Mapping[str, Any], *, rerun: bool = False) -> str | None:
         """Count a rollout that ended, and return why no more are to be started, if a budget is used up.
 
         What is skipped has not ended, and what is in quarantine is no error that counts; both may cost.
+
+        Args:
+            record: the rollout's.
+            rerun: True if its test is run again by another plugin: it cost, and its verdict does not count.
         """
         if record.get("resumed_from"):  # it took nothing of this run
             return None
         cost = cost_of(record)
         if cost is not None:
             self._costs.append(cost)
-        if record["verdict"] != "skipped" and not record.get("quarantine"):
+        if record["verdict"] != "skipped" and not rerun and not record.get("quarantine"):
             self._ended += 1
             self._errors += record["verdict"] == "error"
         return self._cost_used_up() or self._errors_used_up()

@@ -59,19 +59,24 @@ class RunRules:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Count a rollout that ended; start no more once a budget is used up."""
         text = getattr(report, "rlenv", None)
-        if text is None or str(report.outcome) == "rerun":
+        if text is None:
             return
+        record: dict[str, Any] = json.loads(text)
+        rerun = str(report.outcome) == "rerun"
+        used_up = self._counting().count(record, rerun=rerun)
+        if used_up and self._used_up is None:
+            self._used_up = used_up
+            get_run(self.config).stop(used_up)
+        if not rerun:
+            self._take_note(record)
+
+    def _take_note(self, record: dict[str, Any]) -> None:
         from pytest_rlenv.rules.quarantine import Seen
 
-        record: dict[str, Any] = json.loads(text)
         self._seen.append(Seen(record["environment"], record["task"], record["agent"], record["verdict"]))
         self._held += bool(record.get("quarantine"))
         if record["verdict"] == "skipped" and record["message"].startswith(NOT_STARTED):
             self._not_started += 1
-        used_up = self._counting().count(record)
-        if used_up and self._used_up is None:
-            self._used_up = used_up
-            get_run(self.config).stop(used_up)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Say what was held and set, what is out of date or not needed, and which budget is used up."""

@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import io
 import os
+import re
 import stat
 import tarfile
 from collections.abc import Iterator
@@ -31,12 +32,14 @@ class BuildContext:
         dockerfile: text of the Dockerfile.
         paths: what is sent, relative to ``root``, sorted.
         options: how it is built.
+        passing: found in the output of a build that failed, it says that another try may succeed.
     """
 
     root: Path
     dockerfile: str
     paths: tuple[str, ...]
     options: BuildOptions = _USUAL
+    passing: re.Pattern[str] | None = None
 
     @classmethod
     def read(cls, root: Path, options: BuildOptions = _USUAL) -> BuildContext:

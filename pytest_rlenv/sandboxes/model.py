@@ -1,6 +1,7 @@
 """What goes into a sandbox and what comes out of it: specs, limits, files, and how a command ended.
 
-Plain data: :mod:`pytest_rlenv.sandboxes.protocol` says what is done with it.
+Plain data: :mod:`pytest_rlenv.sandboxes.protocol` says what is done with it. All of it is imported from here,
+also what two modules of their own hold.
 """
 
 from __future__ import annotations
@@ -11,154 +12,45 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_rlenv.disk import MIN_FREE
+from pytest_rlenv.sandboxes.capabilities import ALLOWLIST, NO_NETWORK, PUBLIC, Capabilities
+from pytest_rlenv.sandboxes.image_model import (
+    LEFT_OUT,
+    BuildOptions,
+    ComposeSpec,
+    ImageLayer,
+    ImageRef,
+    ImageSpec,
+)
 
 if TYPE_CHECKING:
     import socket
 
-TakeListener = Callable[["socket.socket"], None]
+__all__ = [
+    "ALLOWLIST",
+    "DEFAULT_OUTPUT_CAP",
+    "LEFT_OUT",
+    "NO_NETWORK",
+    "PUBLIC",
+    "BoxSpec",
+    "BuildOptions",
+    "Capabilities",
+    "Completed",
+    "ComposeSpec",
+    "Entry",
+    "Extracted",
+    "ImageLayer",
+    "ImageRef",
+    "ImageSpec",
+    "SandboxContext",
+    "ServerSpec",
+    "Stat",
+    "TakeListener",
+]
 
-PUBLIC = "public"
-NO_NETWORK = "no-network"
-ALLOWLIST = "allowlist"
-"""No network but for HTTP and HTTPS to the hosts of a list, through a proxy that the box's variables name."""
+TakeListener = Callable[["socket.socket"], None]
 
 DEFAULT_OUTPUT_CAP = 4 * 1024 * 1024
 """Bytes kept of one stream of one command: the first half and the last half of the cap."""
-
-
-@dataclass(frozen=True)
-class Capabilities:
-    """What a sandbox can hold. Absent means that a task which asks for it is skipped."""
-
-    network_modes: frozenset[str] = frozenset()
-    switches_network: frozenset[str] = frozenset()
-    """The modes between which a running box can be switched; empty if it keeps its first one."""
-    missing_networks: Mapping[str, str] = field(default_factory=dict)
-    """Why a network mode that others have is not there, where there is more to say than that."""
-    listeners: bool = False
-    """Whether a box hands over a listening socket, as :attr:`BoxSpec.take_listener` asks."""
-    missing_listeners: str = ""
-    """Why it does not, where there is more to say than that."""
-    builds_images: bool = False
-    extends_images: bool = False
-    """Whether a script can be run into an image once, instead of in each box on it."""
-    prepares_ahead: bool = False
-    """Images may be prepared by a thread of their own while boxes run."""
-    services: bool = False
-    """Whether a Compose file's services can be run beside a box."""
-    servers: bool = False
-    """Whether an image's own command can be run as a server that this machine reaches."""
-    users: bool = False
-    gpus: int = 0
-    cpus: float | None = None
-    """Cores of the machine that runs the boxes; ``None`` where that is not known."""
-    memory_mb: int | None = None
-    """Memory of the machine that runs the boxes, in MiB; ``None`` where that is not known."""
-
-
-@dataclass(frozen=True)
-class BuildOptions:
-    """How to build from a context, where it is not simply by its ``Dockerfile``.
-
-    Attributes:
-        dockerfile: another file of the context, relative to it.
-        text: the Dockerfile itself; then none is read from the context.
-        args: build arguments.
-        target: the stage to build; empty is the last.
-    """
-
-    dockerfile: str = ""
-    text: str = ""
-    args: tuple[tuple[str, str], ...] = ()
-    target: str = ""
-
-
-LEFT_OUT = Path("/.rlenv-left-out")
-"""A folder of no machine: what a Compose file would mount from it is not mounted."""
-
-
-@dataclass(frozen=True)
-class ComposeSpec:
-    """Services beside a box, as a Compose file describes them.
-
-    Attributes:
-        file: the Compose file; its folder is the project's.
-        root: the folder that nothing of it may leave.
-        env: variables that it is filled in with.
-        main: the service that is the box.
-    """
-
-    file: Path
-    root: Path
-    env: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
-    main: str = "main"
-
-
-@dataclass(frozen=True)
-class ImageSpec:
-    """An image to prepare: either the name of a prebuilt one, or a folder to build.
-
-    Attributes:
-        name: a prebuilt image's reference; then nothing is built.
-        context: the build context, with a ``Dockerfile`` in it.
-        slug: a readable word for the tag of a built image.
-        options: how it is built.
-        compose: the services to prepare with it; the image is what their box is made from where their file
-            does not say so.
-    """
-
-    name: str | None = None
-    context: Path | None = None
-    slug: str = "task"
-    options: BuildOptions = BuildOptions()
-    compose: ComposeSpec | None = None
-
-
-@dataclass(frozen=True)
-class ImageLayer:
-    """What is added to an image by running a script in it, once for all boxes that are to have it.
-
-    Attributes:
-        name: a readable word for the tag, such as an agent's name.
-        script: for ``sh``, run as root, in ``/``, with the engine's own network. The same text on the same
-            image is taken to make the same, so it names the versions of what it fetches. Where the variable
-            ``RLENV_LAYER_CACHE`` is set, it is a folder for downloads that layers of other images find again.
-    """
-
-    name: str
-    script: str
-
-
-@dataclass(frozen=True)
-class ImageRef:
-    """An image that is here and can be started.
-
-    Attributes:
-        name: how people know it: the prebuilt reference or our tag.
-        id: the engine's content id, ``sha256:...``.
-        built: True when this call built it, False when it was there or pulled.
-        sandbox: what records call the sandbox of boxes on it, where its own name would be wrong.
-        digest: the registry's digest of a prebuilt image, ``sha256:...``, by which anyone can pull it;
-            empty where there is none.
-        services: what the sandbox keeps of the services that it has prepared with it; ``None`` for none.
-        notes: what was left out of these, one line each.
-        idle: True where it is known that nothing of the image's own (an ENTRYPOINT, a HEALTHCHECK) runs in a
-            box on it: what is put there before the first command may as well be there from the start.
-    """
-
-    name: str
-    id: str
-    built: bool = False
-    sandbox: str = ""
-    digest: str = ""
-    services: object | None = field(default=None, compare=False, repr=False)
-    notes: tuple[str, ...] = ()
-    idle: bool = field(default=False, compare=False)
-
-    @property
-    def pinned(self) -> str:
-        """The name with what it stood for: the registry's digest where there is one, else the engine's id."""
-        return self.name if "@" in self.name else f"{self.name}@{self.digest or self.id}"
 
 
 @dataclass(frozen=True)

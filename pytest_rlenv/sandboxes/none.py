@@ -24,7 +24,7 @@ class NoSandbox:
 
     def describe(self) -> str:
         """Return the header's words."""
-        return "none (no task needs a box)"
+        return "none (no task needs one)"
 
     def prepare(self, image: ImageSpec, *, timeout: float | None = None) -> ImageRef:
         """Refuse.

@@ -11,6 +11,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+from support.harbor_package import HARBOR_PYTHON, needs_harbor
 from support.host_box import TIME_IS_UP, context_of, host_box
 from support.scripted_model import Failure, Reply, ScriptedModel, ToolCall, context_exceeded, use
 
@@ -34,7 +35,6 @@ from pytest_rlenv.trajectory.model import Trajectory
 from pytest_rlenv.trajectory.reading import read_trajectory
 
 SCHEMA = json.loads((Path(__file__).parents[1] / "trajectory" / "atif.schema.json").read_text())
-HARBOR_PYTHON = Path(__file__).parents[2] / ".matrix" / "harbor-0.26.0" / "bin" / "python"
 
 
 class Quick(BashAgent):
@@ -109,10 +109,7 @@ def test_the_page_of_a_run_shows_it(tmp_path: Path) -> None:
     assert "seen" in shown.steps[2].results[0]
 
 
-@pytest.mark.harbor
-@pytest.mark.skipif(
-    not HARBOR_PYTHON.exists(), reason="Harbor is not installed: bash scripts/setup_harbor.sh"
-)
+@needs_harbor
 def test_harbor_takes_it(tmp_path: Path) -> None:
     with ScriptedModel([use("bash", command="echo seen", timeout=5), use("other"), "done"]) as model:
         run(model, tmp_path)

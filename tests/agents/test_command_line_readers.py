@@ -330,6 +330,13 @@ def test_openhands() -> None:
             },
             {"id": 3, "source": "agent", "observation": "run", "cause": 2, "content": "a"},
             {"id": 4, "source": "agent", "action": "message", "args": {"content": "Done."}},
+            {
+                "id": 5,
+                "source": "agent",
+                "action": "finish",
+                "message": "All done!",
+                "args": {"final_thought": "It is 42.", "outputs": {}},
+            },
         ]
     )
     trajectory, told = read(openhands.read, log.encode())
@@ -338,6 +345,7 @@ def test_openhands() -> None:
         ("user", "Do it.", [], []),
         ("agent", "Running command: ls", ['run {"command": "ls"}'], ["a"]),
         ("agent", "Done.", [], []),
+        ("agent", "It is 42.", ['finish {"outputs": {}}'], []),
     ]
     assert told.used() == {"input_tokens": 7, "output_tokens": 3, "cost_usd": 0.5}
 

@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from support.harbor_package import HARBOR_PYTHON, OWN_AGENT, needs_harbor
 from support.host_box import host_box
 from support.moved_box import moved_context
 from support.scripted_model import ScriptedModel
@@ -18,33 +19,12 @@ from pytest_rlenv.agents.model_endpoint import ModelEndpoint
 from pytest_rlenv.agents.protocol import AgentContext, AgentStopped, AgentTimedOut
 from pytest_rlenv.errors import AgentFailed, SpecError
 
-HARBOR_PYTHON = Path(__file__).parents[2] / ".matrix" / "harbor-0.26.0" / "bin" / "python"
-
-with_harbor = [
-    pytest.mark.harbor,
-    pytest.mark.skipif(
-        not HARBOR_PYTHON.exists(), reason="Harbor is not installed: bash scripts/setup_harbor.sh"
-    ),
-]
-
-AGENTS = '''
+IMPORTS = """
 import asyncio
-from pathlib import Path
 
-from harbor.agents.base import BaseAgent
 from harbor.agents.installed.base import NonZeroAgentExitCodeError
-
-
-class Own(BaseAgent):
-    """Does with its environment all that can be done."""
-
-    @staticmethod
-    def name():
-        return "own"
-
-    def version(self):
-        return "3.1"
-
+"""
+METHODS = """
     async def setup(self, environment):
         print("this is no message")
         self.home = (await environment.exec("pwd", user="root")).stdout.strip()
@@ -92,13 +72,13 @@ class Gone(Own):
     async def run(self, instruction, environment, context):
         import os
         os._exit(9)
-'''
+"""
 
 
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the agents above where Harbor's interpreter finds them."""
-    (tmp_path / "own_agents.py").write_text(AGENTS)
+    (tmp_path / "own_agents.py").write_text(IMPORTS + OWN_AGENT + METHODS)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setenv(PYTHON, str(HARBOR_PYTHON))
 
@@ -115,9 +95,8 @@ def prepared(name: str, context: AgentContext) -> HarborAgent:
     return made
 
 
+@needs_harbor
 class TestWithHarbor:
-    pytestmark = with_harbor
-
     def test_commands_and_files(self, own: None, tmp_path: Path) -> None:
         context = moved_context(tmp_path, "Do it.")
         made = prepared("Own", context)

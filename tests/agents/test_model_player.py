@@ -77,6 +77,7 @@ def test_calls_of_one_reply_are_carried_out_in_order_until_it_is_over(tmp_path: 
     play([Reply(tools=calls)], episode, tmp_path)
     assert [arguments for _, arguments in episode.made] == [{"guess": 1}, {"guess": 7}]
     assert results(left(tmp_path)) == ["higher", "right", "it is over"]
+    assert episode.announced == [["guess", "guess", "guess"]]
 
 
 def test_the_environment_hears_what_is_said_beside_calls(tmp_path: Path) -> None:

@@ -113,6 +113,7 @@ def test_calls_of_one_reply_stay_together(tmp_path: Path) -> None:
     now = Tooled()
     outcome = replayed(source, now, tmp_path)
     assert (now.heard, outcome.usage["moves"], outcome.notes) == (["Both."], 2, {})
+    assert now.announced == [["guess", "look"]]
 
 
 def test_arguments_that_were_no_json_are_the_same_again(tmp_path: Path) -> None:

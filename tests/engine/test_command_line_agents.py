@@ -17,6 +17,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+from support.harbor_package import HARBOR_PYTHON, OWN_AGENT, needs_harbor
 from support.rollouts import write_steps
 from support.scripted_model import Reply, ScriptedModel, use
 from support.tasks import write_task
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.docker
 
 SCHEMA = json.loads((Path(__file__).parents[1] / "trajectory" / "atif.schema.json").read_text())
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
-DOCKERFILE = "FROM python:3.11-slim\nCOPY server.py skills /offered/\nWORKDIR /app\n"
+DOCKERFILE = "COPY server.py skills /offered/\nWORKDIR /app\n"
 TRUST = (
     "COPY certificates.crt /certificates.crt\n"
     "ENV NODE_EXTRA_CA_CERTS=/certificates.crt PIP_CERT=/certificates.crt SSL_CERT_FILE=/certificates.crt\n"
@@ -84,24 +85,12 @@ name = "first"
 [[steps]]
 name = "second"
 """
-HARBOR_PYTHON = Path(__file__).parents[2] / ".matrix" / "harbor-0.26.0" / "bin" / "python"
-WRITTEN_FOR_HARBOR = """
-from harbor.agents.base import BaseAgent
-from harbor.llms.lite_llm import LiteLLM
-
-
-class Own(BaseAgent):
-    @staticmethod
-    def name():
-        return "own"
-
-    def version(self):
-        return "3.1"
-
+METHODS = """
     async def setup(self, environment):
         await environment.exec("mkdir -p /opt/own", user="root")
 
     async def run(self, instruction, environment, context):
+        from harbor.llms.lite_llm import LiteLLM
         reply = await LiteLLM(model_name=self.model_name).call(prompt=instruction)
         await environment.exec(reply.content)
         await environment.exec("id -un >/logs/agent/who.txt")
@@ -118,9 +107,10 @@ def run(
     model: ScriptedModel,
     *more: str,
     steps: dict[str, dict[str, str]] | None = None,
+    image: str = "python:3.11-slim",
 ) -> dict[str, Any]:
     """Run the task, maybe one of several steps, with an agent and more options, and return its record."""
-    dockerfile = DOCKERFILE + (TRUST if CERTIFICATES.exists() else "")
+    dockerfile = f"FROM {image}\n{DOCKERFILE}" + (TRUST if CERTIFICATES.exists() else "")
     if steps:
         write_steps(tmp / "env" / "task", STEPS, steps, environment__Dockerfile=dockerfile)
     else:
@@ -267,6 +257,21 @@ def test_mini_swe_agent(tmp_path: Path) -> None:
     assert (again["usage"]["input_tokens"], again["usage"]["cost_usd"]) == (200, 0.0)
 
 
+@by_hand
+def test_openhands(tmp_path: Path) -> None:
+    """It needs Python 3.12: `bash scripts/setup_images.sh python:3.12-slim` makes the image."""
+    script = [use("execute_bash", command=SOLVE, security_risk="LOW"), use("finish", message="It is done.")]
+    with ScriptedModel(script) as model:
+        record = run(tmp_path, "openhands", model, image="python:3.12-slim")
+    assert record["verdict"] == "passed", record["said"]
+    assert record["agent_version"] == version_of("openhands")
+    document = trajectory(tmp_path)
+    assert calls(document) == [f"run: {SOLVE}", "finish: None"]
+    assert document["steps"][-1]["message"] == "It is done."
+    assert record["usage"]["input_tokens"] >= 200
+    assert "oracle_of_delphi" in json.dumps(model.requests[-1].body)
+
+
 def test_a_command(tmp_path: Path) -> None:
     """It reaches the endpoint, and nothing else, from a box without network.
 
@@ -291,13 +296,10 @@ def test_a_command(tmp_path: Path) -> None:
     assert record["reward"] is None
 
 
-@pytest.mark.harbor
-@pytest.mark.skipif(
-    not HARBOR_PYTHON.exists(), reason="Harbor is not installed: bash scripts/setup_harbor.sh"
-)
+@needs_harbor
 def test_an_agent_written_for_harbor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It runs in Harbor's process, asks the model there, and acts in our box."""
-    (tmp_path / "own_agents.py").write_text(WRITTEN_FOR_HARBOR)
+    (tmp_path / "own_agents.py").write_text(OWN_AGENT + METHODS)
     monkeypatch.setenv("RLENV_HARBOR_PYTHON", str(HARBOR_PYTHON))
     with ScriptedModel([SOLVE]) as model:
         record = run(tmp_path, "harbor:own_agents:Own", model)

@@ -7,7 +7,7 @@ import pytest
 from support.environments import CARD, Resolve, ids, repo_files, task_files
 from support.fake_hub import FakeHub
 
-from pytest_rlenv.environments.model import HUB, dumps, loads
+from pytest_rlenv.environments.model import HUB, Environment, dumps, loads
 from pytest_rlenv.environments.resolve import resolve
 from pytest_rlenv.environments.selection import Selection
 from pytest_rlenv.errors import SpecError
@@ -123,6 +123,8 @@ def test_folders_of_a_repository(hub: FakeHub, resolve_one: Resolve) -> None:
     hub.add("org/repo", repo_files("f/a", "f/b", "g/c"))
     environment = resolve_one("org/repo/tasks/f")
     assert [(t.id, t.path) for t in environment.tasks] == [("f/a", "tasks/f/a"), ("f/b", "tasks/f/b")]
+    assert environment.folders == ("tasks/f",)
+    assert resolve_one("org/repo").folders == ()
     assert ids(resolve_one("org/repo/tasks/g/c")) == ["g/c"]
     assert ids(resolve_one("org/repo")) == ["f/a", "f/b", "g/c"]
 
@@ -132,12 +134,16 @@ def test_duplicates_and_revisions(hub: FakeHub, tmp_path: Path, cache_dir: Path)
     hub.tag("org/repo", "v1")
     hub.commit("org/repo", repo_files("f/a", "g/b", "g/c"))
 
+    def named(*specs: str) -> list[Environment]:
+        return resolve(specs, base=tmp_path, rootdir=tmp_path, cache_dir=cache_dir, selection=Selection())
+
     def names(*specs: str) -> dict[str, list[str]]:
-        found = resolve(specs, base=tmp_path, rootdir=tmp_path, cache_dir=cache_dir, selection=Selection())
-        return {environment.name: ids(environment) for environment in found}
+        return {environment.name: ids(environment) for environment in named(*specs)}
 
     assert names("org/repo", "hf://datasets/org/repo") == {"org/repo": ["f/a", "g/b", "g/c"]}
     assert names("org/repo/tasks/f", "org/repo/tasks/g") == {"org/repo": ["f/a", "g/b", "g/c"]}
+    assert named("org/repo/tasks/f", "org/repo/tasks/g")[0].folders == ("tasks/f", "tasks/g")
+    assert named("org/repo/tasks/f", "org/repo")[0].folders == ()
     assert names("org/repo", "org/repo@v1") == {
         "org/repo": ["f/a", "g/b", "g/c"],
         "org/repo@v1": ["f/a", "g/b"],

@@ -10,6 +10,8 @@ from support.model_calls import proxied
 from support.scripted_model import CHAT, MESSAGES, RESPONSES, Failure, Reply, ScriptedModel
 
 from pytest_rlenv.agents.protocol import Stop
+from pytest_rlenv.rollout import Rollout
+from pytest_rlenv.rollout_model import close_model
 
 
 @pytest.mark.parametrize(
@@ -50,6 +52,24 @@ def test_a_budget_ends_an_agent_and_it_is_judged(
     assert turn.usage.answered == calls
 
 
+def test_whoever_asks_first_whether_a_call_would_be_passed_on_need_not_make_it() -> None:
+    path = "/v1/rlenv/budget"
+    with ScriptedModel(lambda _: Reply("x")) as model, proxied(model.url, max_turns=1) as (proxy, client):
+        before = client.request(path, None, method="GET")
+        client.ask()
+        after = client.request(path, None, method="GET")
+        stranger = client.request(path, None, method="GET", key="sk-other")
+        turn = proxy.take_turn()
+        proxy.end()
+    assert (before.status, after.status, stranger.status) == (200, 402, 401)
+    assert after.code == "rlenv_budget"
+    assert model.calls == 1
+    assert turn.failure("solver") is None
+    assert (found := turn.stop()) is not None
+    assert found.stop is Stop.TURN_LIMIT
+    assert turn.usage.calls == 1
+
+
 def test_what_was_not_answered_is_no_turn() -> None:
     replies = [Failure(429, "slow"), "x", Failure(500, "no"), "y", "z"]
     with ScriptedModel(replies) as model, proxied(model.url, max_turns=2) as (_, client):
@@ -71,3 +91,14 @@ def test_a_budget_holds_over_all_turns_of_a_rollout() -> None:
         second = proxy.take_turn()
         assert second.usage.answered == 1
         assert second.stop() is not None
+
+
+def test_a_call_that_ends_after_its_agent_is_paid_for_all_the_same() -> None:
+    rollout = Rollout(environment="e", framework="harbor", task="t", agent="a")
+    rollout.usage = {"turns": 1, "input_tokens": 5}
+    with ScriptedModel(["x"]) as model, proxied(model.url, model_price="1/10") as (proxy, client):
+        client.ask()
+        close_model(proxy, rollout)
+    assert rollout.usage["input_tokens"] == 105
+    assert rollout.usage["cost_usd"] == pytest.approx(0.0003)
+    assert rollout.usage["turns"] == 1

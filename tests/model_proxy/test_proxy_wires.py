@@ -18,6 +18,7 @@ from support.scripted_model import CHAT, GOOGLE, MESSAGES, RESPONSES, Reply, Scr
 
 from pytest_rlenv.agents.model_endpoint import ModelEndpoint
 from pytest_rlenv.model_proxy.access import ModelAccess
+from pytest_rlenv.model_proxy.ledger import Usage, read_calls
 from pytest_rlenv.model_proxy.proxy import ModelProxy
 from pytest_rlenv.settings import Settings
 
@@ -241,8 +242,9 @@ def test_an_end_cuts_what_is_under_way() -> None:
         held.set()
         with pytest.raises((OSError, http.client.HTTPException)):
             answer.read()
-        (call,) = proxy.take_turn().all
-        assert call.end == "cut"
+        turn = proxy.take_turn()
+        assert [call.end for call in turn.all] == ["cut"]
+        assert dict(turn.notes())["model-usage-unknown"].startswith("1 of 1 calls did not say")
 
 
 @pytest.mark.parametrize(
@@ -331,3 +333,19 @@ def test_each_call_leaves_a_line(tmp_path: Path) -> None:
         "cached_tokens": 0,
         "asked_for": "what-the-program-thinks",
     }
+
+
+def test_what_was_called_can_be_read_again_from_a_killed_process(tmp_path: Path) -> None:
+    log = tmp_path / "calls.jsonl"
+    assert read_calls(log) == []
+    with (
+        ScriptedModel(lambda _: use("bash", command="ls")) as model,
+        proxied(model.url, log=log, model_price="1/10") as (proxy, client),
+    ):
+        client.ask()
+        client.ask(MESSAGES)
+        usage = proxy.take_turn().usage
+    with log.open("a") as file:
+        file.write('{"call": 3, "wire": "ch')
+    assert usage.cost_usd is not None
+    assert Usage.of(read_calls(log)) == usage

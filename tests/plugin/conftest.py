@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pydantic  # noqa: F401 - loaded for good: pytester forgets what a run in this process imports
 import pytest
+from support.fake_hub import FakeHub
 from support.project import Project
+from support.verifiers import use_fake
 
 import pytest_rlenv.environments.resolve
 import pytest_rlenv.frameworks.harbor.framework
@@ -32,6 +35,21 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Proje
     pytester.makeini("[pytest]\n")
     pytester.syspathinsert()
     return Project(pytester)
+
+
+@pytest.fixture
+def toys(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """A project whose runs find a package that stands in for Verifiers."""
+    use_fake(monkeypatch, project)
+    return project
+
+
+@pytest.fixture
+def hub(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
+    with FakeHub() as hub:
+        for name, value in hub.environ(project.path / "hf-home").items():
+            monkeypatch.setenv(name, value)
+        yield hub
 
 
 @pytest.fixture

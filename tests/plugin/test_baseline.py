@@ -175,6 +175,58 @@ def test_an_ini_file_may_say_what_to_fail_on_where_there_may_be_a_baseline(ten: 
     assert ten.demo(AGENT, "--rlenv-baseline=before", "--rlenv-output=b").ret == pytest.ExitCode.TESTS_FAILED
 
 
+@pytest.mark.parametrize(
+    ("part", "ran"),
+    [
+        (["-k", "task-01 or task-02"], 2),
+        (["-k", "task-01 or task-02", "--rlenv-limit=4", "-n2"], 2),
+        (["--rlenv-task=task-0[1-3]"], 3),
+        (["rlenv:envs/demo::task-07"], 1),
+        (["--rlenv-shard=1/2"], 5),
+        (["--deselect=rlenv:envs/demo::task-00"], 9),
+    ],
+)
+def test_what_is_not_selected_is_not_gone(ten: Project, part: list[str], ran: int) -> None:
+    result = ten.demo(AGENT, "--rlenv-baseline=before", "--rlenv-fail-on=gone,broken", *part)
+    assert outcomes(result)["passed"] == ran
+    assert result.ret == pytest.ExitCode.OK
+    counts = comparison(ten)["counts"]
+    assert (counts["unchanged"], counts["unselected"], counts["gone"]) == (ran, 10 - ran, 0)
+    left = f"{10 - ran} of the baseline's 10 tasks {'was' if ran == 9 else 'were'} not selected"
+    assert left in result.outlines
+
+
+def test_a_gate_over_a_part_sees_what_breaks_there_and_what_is_listed_no_more(
+    ten: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(BROKEN, "1")
+    shutil.rmtree(ten.environment / "tasks" / "task-09")
+    ten.demo(
+        AGENT, "--rlenv-baseline=before", "--rlenv-fail-on=gone,broken", "-k", "task-00"
+    ).stdout.fnmatch_lines(
+        [
+            "only in the baseline: 1 gone",
+            "8 of the baseline's 10 tasks were not selected",
+            "rlenv: this run fails for: broken, gone (--rlenv-fail-on)",
+        ]
+    )
+
+
+def test_a_gate_over_a_part_that_the_baseline_has_not_does_not_pass(ten: Project) -> None:
+    ten.task("task-10")
+    result = ten.demo(AGENT, "--rlenv-baseline=before", "--rlenv-fail-on=regression", "-k", "task-10")
+    assert outcomes(result)["passed"] == 1
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert "inconclusive: nothing could be compared" in result.outlines
+
+
+def test_what_had_no_turn_is_gone(ten: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(BROKEN, "1")
+    ten.demo(AGENT, "--rlenv-baseline=before", "-x", "-k", "not task-09")
+    counts = comparison(ten)["counts"]
+    assert (counts["broken"], counts["gone"], counts["unselected"]) == (1, 8, 1)
+
+
 def test_a_run_that_only_lists_reads_no_baseline(ten: Project) -> None:
     assert ten.demo("--co", "-q", "--rlenv-baseline=absent").ret == pytest.ExitCode.OK
 
@@ -201,4 +253,5 @@ def test_tests_of_ones_own_are_compared(ten: Project) -> None:
         """
     )
     ten.run("test_own.py").stdout.fnmatch_lines(["Breaking: 5 tasks, 1 attempt each"])
-    assert comparison(ten)["counts"]["unchanged"] == 5
+    counts = comparison(ten)["counts"]
+    assert (counts["unchanged"], counts["unselected"]) == (5, 5)

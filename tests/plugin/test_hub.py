@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,14 +10,6 @@ from support.project import Project, ids, outcomes
 from support.tasks import write_task, write_tasks
 
 CARD = "---\ntags:\n- rl-environment\n- harbor\n---\n# Demo\n"
-
-
-@pytest.fixture
-def hub(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
-    with FakeHub() as hub:
-        for name, value in hub.environ(project.path / "hf-home").items():
-            monkeypatch.setenv(name, value)
-        yield hub
 
 
 @pytest.fixture

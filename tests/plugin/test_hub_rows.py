@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 import support.scripted_framework as scripted_framework
 from support.fake_hub import FakeHub
@@ -20,12 +18,9 @@ ROWS = {
 
 
 @pytest.fixture
-def hub(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
+def hub(hub: FakeHub, project: Project) -> FakeHub:
     project.pytester.makeconftest(scripted_framework.CONFTEST)
-    with FakeHub() as hub:
-        for name, value in hub.environ(project.path / "hf-home").items():
-            monkeypatch.setenv(name, value)
-        yield hub
+    return hub
 
 
 def run(project: Project, *args: str, spec: str = "org/repo") -> pytest.RunResult:

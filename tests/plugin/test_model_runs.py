@@ -8,14 +8,17 @@ from typing import Any
 import pytest
 from support.project import Project, outcomes
 from support.rollouts import write_steps
+from support.scripted import ScriptedBox
 from support.scripted_model import Failure, Reply, ScriptedModel, use
+
+from pytest_rlenv.errors import SandboxFailed
 
 KEY = "real-key-of-the-provider"
 JUDGE = "# scripted: reward-if=/app/answer"
 AGENT = """
-import http.client, json
+import http.client, json, os, signal
 from urllib.parse import urlsplit
-from pytest_rlenv.agents.protocol import Agent, AgentOutcome, AgentStopped
+from pytest_rlenv.agents.protocol import Agent, AgentOutcome, AgentStopped, AgentTimedOut
 from pytest_rlenv.sandboxes.model import Entry
 
 class Solver(Agent):
@@ -59,6 +62,26 @@ class Interrupted(Solver):
     def run(self, context):
         super().run(context)
         raise KeyboardInterrupt
+
+class Broken(Solver):
+    def run(self, context):
+        super().run(context)
+        raise RuntimeError("I broke")
+
+class Late(Solver):
+    def run(self, context):
+        super().run(context)
+        raise AgentTimedOut  # as a command in the box does
+
+class GaveUp(Solver):
+    def run(self, context):
+        super().run(context)
+        raise AgentStopped("enough")
+
+class Killed(Solver):
+    def run(self, context):
+        super().run(context)
+        os.kill(os.getpid(), signal.SIGKILL)
 
 class Idle(Solver):
     calls = 0
@@ -212,6 +235,42 @@ def test_an_agent_that_reached_a_limit_is_judged(
     assert record["verdict"] == verdict
     assert record["error"] is None
     assert [note["code"] for note in record["notes"]] == [code]
+
+
+@pytest.mark.parametrize("agent", ["Broken", "Late", "GaveUp", "Killed"])
+def test_what_was_paid_counts_whatever_became_of_the_agent(solving: Project, agent: str) -> None:
+    solving.task("t1", test=JUDGE)
+    how = ["-n1"] if agent == "Killed" else []
+    with ScriptedModel(
+        lambda seen: Reply("done") if len(seen.body["messages"]) > 1 else use("write")
+    ) as model:
+        result = run(
+            solving,
+            model,
+            "--rlenv-model-price=1/10",
+            "--rlenv-max-cost=0.0005",
+            *how,
+            agent=f"mine:{agent}",
+        )
+    records = solving.records()
+    ended = [record for record in records if record["verdict"] != "skipped"]
+    assert [record["usage"]["cost_usd"] for record in ended] == [0.0006]
+    assert [record["usage"]["model_calls"] for record in ended] == [2]
+    assert len(records) == 2
+    result.stdout.fnmatch_lines(["*the cost budget of 0.0005 USD is used up: 0.00 USD by usage.cost_usd*"])
+
+
+def test_what_was_paid_counts_though_the_box_cannot_be_removed(
+    solving: Project, model: ScriptedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def destroy(self: ScriptedBox) -> None:
+        raise SandboxFailed("it does not go")
+
+    monkeypatch.setattr(ScriptedBox, "destroy", destroy)
+    run(solving, model)
+    record = record_of(solving)
+    assert record["error"]["message"] == "it does not go"
+    assert record["usage"]["model_calls"] == 2
 
 
 def test_an_endpoint_that_failed_is_worth_another_try(solving: Project) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -229,14 +228,6 @@ def test_where_only_marks_name_tasks_and_nothing_works(six: Project, machine: Ma
     assert result.stdout.str().count("rlenv: no sandbox works on this machine") >= 6
     assert "Traceback" not in result.stdout.str()
     assert machine.asked == ["main docker", "main local-host"]
-
-
-@pytest.fixture
-def hub(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
-    with FakeHub() as hub:
-        for name, value in hub.environ(project.path / "hf-home").items():
-            monkeypatch.setenv(name, value)
-        yield hub
 
 
 @pytest.mark.parametrize(

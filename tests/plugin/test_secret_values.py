@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import base64
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
@@ -45,6 +51,23 @@ class Leaky(Agent):
             raise RuntimeError({VALUE!r})
         return AgentOutcome(usage={{"note": {VALUE!r}, {VALUE!r}: 1}})
 """
+HANGING = f"""
+import os
+import threading
+from pathlib import Path
+from pytest_rlenv.agents.protocol import Agent
+
+
+class Hanging(Agent):
+    def run(self, context):
+        (context.logs / "session.log").write_text("used " + {VALUE!r} + " of " + {HOST!r})
+        (context.logs / "state.bin").write_bytes(b"\\0" + {VALUE.encode()!r})
+        Path("pid.part").write_text(str(os.getpid()))
+        Path("pid.part").rename("pid")
+        threading.Event().wait()
+"""
+LIMIT = 60.0
+"""Seconds after which something that is waited for is taken never to come."""
 OWN_TEST = f"""
 import pytest
 
@@ -148,3 +171,53 @@ def test_a_verifier_still_sees_the_value(project: Project, monkeypatch: pytest.M
     (record,) = project.records()
     assert record["reward"] == 1.0
     assert (project.run_dir / record["logs"] / "agent/said").read_text() == "[redacted DEMO_JUDGE]"
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT], ids=["kill", "interrupt"])
+def test_a_run_that_is_killed_leaves_none_behind(
+    project: Project, how: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process that would have redacted the logs is gone, so another one does."""
+    monkeypatch.setenv("DEMO_JUDGE", VALUE)
+    monkeypatch.setenv("HF_TOKEN", HOST)
+    project.task("a", test="# scripted: reward=1", config=CONFIG)
+    (project.path / "hanging.py").write_text(HANGING)
+    command = [sys.executable, "-m", "pytest", "--rlenv=envs/demo", "--agent=hanging:Hanging"]
+    process = subprocess.Popen(
+        [*command, "--rlenv-sandbox=support.scripted:ScriptedSandbox"],
+        cwd=project.path,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        _wait_for((project.path / "pid").exists)
+        logs = project.run_dir / "rollouts"
+        assert _leaks(logs)  # the agent's own, as it wrote them
+        os.kill(int((project.path / "pid").read_text()), how)
+        _wait_for(lambda: not _leaks(logs))
+        (log,) = logs.rglob("session.log")
+        assert log.read_text() == "used [redacted DEMO_JUDGE] of [redacted HF_TOKEN]"
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _leaks(folder: Path) -> list[Path]:
+    """Return the files that have a secret, or are just being replaced."""
+    found = []
+    for path in folder.rglob("*"):
+        try:
+            data = path.read_bytes() if path.is_file() else b""
+        except FileNotFoundError:
+            data = VALUE.encode()
+        if any(form.encode() in data for form in FORMS):
+            found.append(path)
+    return found
+
+
+def _wait_for(condition: Callable[[], bool]) -> None:
+    give_up = time.monotonic() + LIMIT
+    while not condition():
+        assert time.monotonic() < give_up, "it did not come to that"
+        time.sleep(0.02)

@@ -3,30 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 
 import pytest
 from support.fake_hub import FakeHub
 from support.project import Project
-from support.verifiers import EXAMPLE, TRUST, kinds, use_fake
-
-
-@pytest.fixture
-def toys(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
-    use_fake(monkeypatch, project)
-    return project
-
-
-def run(project: Project, *args: str, process: bool = False) -> pytest.RunResult:
-    return project.run(*args, sandbox=None, process=process)
-
-
-@pytest.fixture
-def hub(toys: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
-    with FakeHub() as hub:
-        for name, value in hub.environ(toys.path / "hf-home").items():
-            monkeypatch.setenv(name, value)
-        yield hub
+from support.verifiers import EXAMPLE, TRUST, kinds, run
 
 
 def test_rows_on_the_hub_are_handed_to_the_taskset_at_their_commit(toys: Project, hub: FakeHub) -> None:

@@ -10,20 +10,10 @@ from typing import Any
 import pytest
 from support.project import Project
 from support.scripted_model import Reply, ScriptedModel, Seen, use
-from support.verifiers import MODEL, TRUST, answers_by_kind, by_task, kinds, told, use_fake
+from support.verifiers import MODEL, TRUST, answers_by_kind, by_task, kinds, run, told
 
 import pytest_rlenv.frameworks.verifiers.framework
 import pytest_rlenv.frameworks.verifiers.model_run  # noqa: F401 - loaded for good, as in conftest.py
-
-
-@pytest.fixture
-def toys(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
-    use_fake(monkeypatch, project)
-    return project
-
-
-def run(project: Project, *args: str, process: bool = False) -> pytest.RunResult:
-    return project.run(*args, sandbox=None, process=process)
 
 
 @pytest.fixture
@@ -83,12 +73,41 @@ def test_an_agent_that_had_all_its_turns_is_scored(asked: Project) -> None:
     assert "turn-limit" in {note["code"] for note in found["notes"]}
 
 
-def test_an_agent_that_is_cut_off_by_a_budget_is_not_scored(asked: Project) -> None:
-    with ScriptedModel([use("more"), "42"]) as model:
-        found = play(asked, model, "--rlenv-max-tokens=1", *kinds("good"))["good"]
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        (["--rlenv-max-tokens=200"], "token-budget"),
+        (["--rlenv-max-rollout-cost=0.02", "--rlenv-model-price=100/100"], "cost-budget"),
+    ],
+)
+def test_an_agent_that_used_up_a_budget_is_scored(asked: Project, options: list[str], code: str) -> None:
+    with ScriptedModel([use("more"), use("more"), "42"]) as model:
+        found = play(asked, model, *options, *kinds("good"))["good"]
 
-    assert found["error"]["type"] == "AgentFailed"
+    assert found["verdict"] == "failed"
+    assert found["rewards"]["reward"] == 0.0
+    assert [note["code"] for note in found["notes"]].count(code) == 1
+    assert "stop-condition" not in {note["code"] for note in found["notes"]}
+    assert found["usage"]["model_calls"] == model.calls
+
+
+def test_a_budget_whose_end_is_not_scored_is_an_error_by_its_name(asked: Project) -> None:
+    options = ("--rlenv-taskset=toy-seats", "--rlenv-taskset-option=own_tasks=true")
+    with ScriptedModel(lambda seen: use("more")) as model:
+        found = play(asked, model, "--rlenv-max-tokens=1", *options)["one"]
+
+    assert found["error"]["type"] == "BudgetExceeded"
+    assert "--rlenv-max-tokens" in found["error"]["message"]
     assert "token-budget" in {note["code"] for note in found["notes"]}
+
+
+def test_a_budget_over_several_seats_ends_them_all_scored(asked: Project) -> None:
+    with ScriptedModel(["42", "looks right"]) as model:
+        found = play(asked, model, "--rlenv-taskset=toy-seats", "--rlenv-max-turns=1")["one"]
+
+    assert found["rewards"]["reward"] == 1.0
+    assert "turn-limit" in {note["code"] for note in found["notes"]}
+    assert model.calls == 1
 
 
 @pytest.mark.parametrize(("options", "reward"), [((), 1.0), (("--rlenv-verifiers-seat=judge",), 0.0)])

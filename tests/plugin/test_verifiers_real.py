@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from support.project import Project
-from support.scripted_model import Reply, ScriptedModel
+from support.scripted_model import Reply, ScriptedModel, use
 from support.verifiers import (
     EXAMPLE,
     MODEL,
@@ -24,12 +27,15 @@ from support.verifiers import (
     answers_by_kind,
     by_task,
     kinds,
+    run,
     told,
 )
 
 import pytest_rlenv.frameworks.verifiers.framework
 import pytest_rlenv.frameworks.verifiers.model_run  # noqa: F401 - loaded for good, as in conftest.py
 
+CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
+OFFLINE = "ENOTFOUND|name resolution|resolve host|ECONNREFUSED|ConnectTimeout|NewConnectionError|dns error"
 PYTHON = Path(__file__).parents[2] / ".matrix" / "verifiers-0.4.0" / "bin" / "python"
 
 pytestmark = [
@@ -47,10 +53,6 @@ def real(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
     monkeypatch.setenv("RLENV_VERIFIERS_PYTHON", str(PYTHON))
     monkeypatch.setenv("OPENAI_API_KEY", "sk-not-a-real-key-123456")
     return project
-
-
-def run(project: Project, *args: str) -> pytest.RunResult:
-    return project.run(*args, sandbox=None)
 
 
 def test_the_example_passes_fails_errs_and_skips(real: Project) -> None:
@@ -93,12 +95,16 @@ def test_a_model_plays_in_a_harness(real: Project) -> None:
     assert found["usage"]["input_tokens"] > 0
 
 
-def test_of_several_seats_one_is_judged(real: Project) -> None:
+def test_of_several_seats_one_is_judged_also_where_a_budget_ends_the_other(real: Project) -> None:
     with ScriptedModel(lambda seen: Reply("42")) as model:
         options = ("--agent=model", "--model=openai/toy", f"--rlenv-model-url={model.url}")
-        run(real, TRUST, *options, "--rlenv-verifiers-harness=null", "--rlenv-taskset=toy-seats")
+        seats = ("--rlenv-verifiers-harness=null", "--rlenv-taskset=toy-seats")
+        run(real, TRUST, *options, *seats, "--rlenv-max-tokens=1")
 
-    assert by_task(real)["one"]["rewards"] == {"reward": 1.0, "correct": 1.0}
+    found = by_task(real)["one"]
+    assert found["rewards"] == {"reward": 1.0, "correct": 1.0}
+    assert "token-budget" in {note["code"] for note in found["notes"]}
+    assert model.calls == 1
 
 
 def test_containers_of_verifiers_run_tasks_and_are_gone(real: Project) -> None:
@@ -113,6 +119,42 @@ def test_containers_of_verifiers_run_tasks_and_are_gone(real: Project) -> None:
     assert {record["verdict"] for record in real.records()} == {"passed"}
     assert {record["runner"].split()[0] for record in real.records()} == {"docker"}
     assert set(_listed()) <= before
+
+
+def test_a_model_acts_in_a_container_with_a_harness_that_installs_itself_there(real: Project) -> None:
+    replies = [use("bash", command="test -e /.dockerenv && echo in-$((40 + 2))"), "It is 42, please."]
+    with _image(real.path) as image, ScriptedModel(replies) as model:
+        options = ("--agent=model", "--model=openai/toy", f"--rlenv-model-url={model.url}")
+        run(real, *options, "--rlenv-verifiers-harness=bash", *kinds("good", image=image))
+
+    found = by_task(real)["good"]
+    if found["error"] and re.search(OFFLINE, found["error"]["detail"] + found["error"]["message"]):
+        pytest.skip("containers reach no index of packages here")
+    assert (found["verdict"], found["error"]) == ("passed", None)
+    assert found["runner"].startswith("docker runtime")
+    assert "in-42" in str(model.requests[1].body["messages"])
+
+
+@contextmanager
+def _image(folder: Path) -> Iterator[str]:
+    """Give an image that trusts this machine's certificates: an index may be reached through a mirror."""
+    if shutil.which("docker") is None:
+        pytest.skip("no docker")
+    name = f"rlenv-test-{uuid.uuid4().hex[:12]}"
+    lines = ["FROM python:3.11-slim"]
+    if CERTIFICATES.exists():
+        shutil.copy(CERTIFICATES, folder / "certificates.crt")
+        lines += ["COPY certificates.crt /", "ENV PIP_CERT=/certificates.crt SSL_CERT_FILE=/certificates.crt"]
+    (folder / "Dockerfile").write_text("\n".join(lines) + "\n")
+    made = subprocess.run(
+        ["docker", "build", "-q", "-t", name, str(folder)], capture_output=True, check=False
+    )
+    if made.returncode:
+        pytest.skip("no engine, or no python:3.11-slim")
+    try:
+        yield name
+    finally:
+        subprocess.run(["docker", "rmi", "--force", name], capture_output=True, check=False)
 
 
 def test_containers_of_verifiers_are_gone_after_a_kill(real: Project) -> None:

@@ -13,21 +13,11 @@ from pathlib import Path
 
 import pytest
 from support.project import Project
-from support.verifiers import EXAMPLE, NOP, ORACLE, TRUST, by_task, kinds, told, use_fake
+from support.verifiers import EXAMPLE, NOP, ORACLE, TRUST, by_task, kinds, run, told
 
 import pytest_rlenv.frameworks.verifiers.framework
 import pytest_rlenv.frameworks.verifiers.model_run  # noqa: F401 - loaded for good, as in conftest.py
 from pytest_rlenv.frameworks.verifiers import limits
-
-
-@pytest.fixture
-def toys(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
-    use_fake(monkeypatch, project)
-    return project
-
-
-def run(project: Project, *args: str, process: bool = False) -> pytest.RunResult:
-    return project.run(*args, sandbox=None, process=process)
 
 
 def test_the_oracle_is_the_tasks_own_gold_check(toys: Project) -> None:
@@ -49,6 +39,26 @@ def test_what_a_gold_check_tells_is_in_the_record(toys: Project) -> None:
     logs = toys.run_dir / found["prints"]["logs"]
     assert "said by a taskset" in (logs / "verifiers.txt").read_text()
     assert json.loads((logs / "trace.json").read_text())["task"]["data"]["kind"] == "prints"
+
+
+def test_header_record_and_summary_say_what_runs_where(
+    toys: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_DOCKER", str(toys.path / "started"))
+
+    contained = run(toys, "--rlenv-sandbox=local", *kinds("good"))
+    shutil.rmtree(toys.path / ".rlenv")
+    trusted = run(toys, TRUST, "--rlenv-sandbox=none", *kinds("good", image="debian"))
+
+    contained.stdout.fnmatch_lines(
+        [
+            "rlenv: verifiers: the taskset's code runs on this machine as you; tasks and agents in Docker *",
+            "rlenv: ran in sandbox none: docker runtime (verifiers 0.4.0, *",
+        ]
+    )
+    trusted.stdout.fnmatch_lines(["rlenv: verifiers: *tasks of text with their agents, run on this machine*"])
+    assert toys.records()[0]["sandbox"] == "none"
+    assert toys.records()[0]["runner"].startswith("docker runtime")
 
 
 def test_what_json_cannot_hold_is_the_tasksets_fault_and_ends_nothing(toys: Project) -> None:

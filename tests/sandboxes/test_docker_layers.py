@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import uuid
@@ -122,6 +123,18 @@ def test_a_script_that_fails(build: Build, sandbox: DockerSandbox) -> None:
         with pytest.raises(BuildFailed) as caught:
             sandbox.extend(base, layer)
         assert "not today" in caught.value.detail
+
+
+def test_a_failure_that_may_pass_is_not_kept_in_mind(build: Build, sandbox: DockerSandbox) -> None:
+    base = build("FROM debian:bookworm-slim\nRUN true")
+    script = f"echo registry busy {uuid.uuid4()} $(date +%s%N) >&2; exit 7"
+    layer = ImageLayer("agent-test", script, re.compile("registry busy"))
+    said = set()
+    for _ in range(2):
+        with pytest.raises(BuildFailed) as caught:
+            sandbox.extend(base, layer)
+        said.add(caught.value.detail)
+    assert len(said) == 2
 
 
 def test_a_name_that_stands_for_another_image(build: Build, sandbox: DockerSandbox) -> None:

@@ -85,7 +85,7 @@ def path() -> Iterator[Path]:
 def ask(
     http_: UnixHttp, method: str = "GET", *, stream: bool = False, body: bytes | None = None
 ) -> UnixAnswer:
-    return http_.request(method, "/x?y=1", body=body, stream=stream, connect_timeout=5, timeout=5)
+    return http_.request(method, "/x?y=1", body=body, stream=stream, connect_timeout=60, timeout=60)
 
 
 PLAIN = b'HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n{"a":1}'
@@ -167,10 +167,10 @@ def test_a_refusal_before_the_end_of_a_body_is_read(path: Path) -> None:
 
         def body() -> Iterator[bytes]:
             yield b"x"
-            assert peer.hung_up.wait(5)
+            assert peer.hung_up.wait(60)
             yield b"x" * 1_000_000
 
-        answer = unix.request("PUT", "/x", body=body(), connect_timeout=5, timeout=5)
+        answer = unix.request("PUT", "/x", body=body(), connect_timeout=60, timeout=60)
         assert (answer.status_code, answer.content) == (400, b"no")
     finally:
         unix.close()

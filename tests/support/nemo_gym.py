@@ -8,10 +8,11 @@ import time
 import uuid
 import venv
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from http.cookies import SimpleCookie
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import yaml
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 EXAMPLE = Path(__file__).parents[2] / "example_envs" / "nemo-gym"
+TRICKLE = -1
+"""A status that stands for sending byte after byte."""
 COOKIE = "Fake___fake"
 
 Body = Any
@@ -58,6 +61,7 @@ class FakeGym:
     def __init__(self, *, gymnasium: bool = False) -> None:
         self.asked: list[tuple[str, str, Body]] = []
         """Path, session and body of each call."""
+        self.all_sent = False
         self.cookies = True
         self.openapi = True
         self.routes: dict[str, Answer] = {
@@ -82,7 +86,10 @@ class FakeGym:
                 fake.asked.append((self.path, session, body))
                 make = fake.routes.get(self.path)
                 status, content = (404, {"detail": "Not Found"}) if make is None else make(session, body)
-                if status:
+                if status == TRICKLE:
+                    fake.trickle(self.wfile, content)
+                    self.close_connection = True
+                elif status:
                     self.answer(status, content, session if fake.cookies else None)
                 else:  # hang up
                     self.close_connection = True
@@ -105,17 +112,22 @@ class FakeGym:
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
         self._thread.start()
 
+    def trickle(self, out: IO[bytes], head: bytes) -> None:
+        end = time.monotonic() + 60
+        with suppress(OSError):
+            out.write(head)
+            while time.monotonic() < end and not self.closing.wait(0.02):
+                out.write(b"x")
+            self.all_sent = time.monotonic() >= end
+
     def hang(self, session: str, body: Body) -> tuple[int, Any]:
         """Answer nothing until the server is closed."""
         self.closing.wait(30)
         return 0, None
 
-    def trickle(self, session: str, body: Body) -> tuple[int, Any]:
-        """Answer late."""
-        end = time.monotonic() + 30
-        while not self.closing.is_set() and time.monotonic() < end:
-            self.closing.wait(0.05)
-        return 0, None
+    def trickles(self, path: str, head: bytes) -> None:
+        """Have a route send a beginning, and then byte after byte; ``all_sent`` tells if nobody broke off."""
+        self.routes[path] = lambda session, body: (TRICKLE, head)
 
     def answers(self, path: str, content: Any, status: int = 200) -> None:
         """Have a route give one answer."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pytest_rlenv.agents.ending import AgentTimedOut
-from pytest_rlenv.agents.episode import Episode, Tool
+from pytest_rlenv.agents.episode import Call, Episode, Tool
 from pytest_rlenv.errors import SandboxFailed
 
 SCHEMA = {
@@ -37,6 +37,7 @@ class NumberEpisode(Episode):
         self.made: list[Any] = []
         self.right = False
         self.heard: list[str] = []
+        self.announced: list[list[str]] = []
         self._breaks = breaks
         self._hangs = hangs
 
@@ -61,6 +62,9 @@ class NumberEpisode(Episode):
 
     def remark(self, text: str, *, reasoning: str = "") -> None:
         self.heard.append(text)
+
+    def announce(self, calls: Sequence[Call]) -> None:
+        self.announced.append([call.tool for call in calls])
 
     def _step(self, guess: object) -> str:
         if self._hangs:

@@ -82,6 +82,10 @@ def use_fake(monkeypatch: pytest.MonkeyPatch, project: Project) -> None:
     monkeypatch.setenv("RLENV_VERIFIERS_PYTHON", sys.executable)
 
 
+def run(project: Project, *args: str, process: bool = False) -> pytest.RunResult:
+    return project.run(*args, sandbox=None, process=process)
+
+
 def kinds(*names: str, **more: Any) -> list[str]:
     """Return the options for a taskset with a task of each kind."""
     options = {"kinds": list(names), **more}

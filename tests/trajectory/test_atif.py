@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
+from support.harbor_package import HARBOR_PYTHON, needs_harbor
 
 from pytest_rlenv.trajectory.model import Trajectory, text_of_content
 from pytest_rlenv.trajectory.reading import TrajectoryInvalid, parse_trajectory, problems_of, read_trajectory
@@ -20,7 +21,6 @@ from pytest_rlenv.trajectory.reading import TrajectoryInvalid, parse_trajectory,
 ROOT = Path(__file__).parents[2]
 SCHEMA = json.loads((Path(__file__).parent / "atif.schema.json").read_text())
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
-HARBOR_PYTHON = ROOT / ".matrix" / "harbor-0.26.0" / "bin" / "python"
 
 Json = dict[str, Any]
 
@@ -258,10 +258,7 @@ for line in sys.stdin:
 """
 
 
-@pytest.mark.harbor
-@pytest.mark.skipif(
-    not HARBOR_PYTHON.exists(), reason="Harbor is not installed: bash scripts/setup_harbor.sh"
-)
+@needs_harbor
 def test_harbor_takes_and_refuses_the_same_documents() -> None:
     good = list(GOOD.values())
     bad = [document for document, _ in [*BAD.values(), *BETWEEN.values()]]

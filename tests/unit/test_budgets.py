@@ -62,6 +62,13 @@ def test_earlier_tries_cost_too() -> None:
     assert why == "the cost budget of 1 USD is used up: 1.10 USD by usage.cost_usd (--rlenv-max-cost)"
 
 
+def test_what_is_run_again_costs_and_is_no_error() -> None:
+    budgets = Budgets(cost=1.0, errors=ErrorLimit(number=1))
+    assert not budgets.count(record("error", 0.6), rerun=True)
+    assert budgets.count(record("passed", 0.6))
+    assert budgets.cost == pytest.approx(1.2)
+
+
 def test_what_says_no_cost_is_not_taken_to_be_free() -> None:
     budgets = Budgets(cost=1.0, errors=None)
     assert not budgets.count(record("passed"))

@@ -221,6 +221,21 @@ def test_a_gate_that_has_seen_nothing_does_not_pass() -> None:
     assert compared(rewards([1.0]), rewards([1.0, 1.0])).failures(["gone"]) == []
 
 
+def test_what_nobody_asked_for_is_not_gone() -> None:
+    before = rewards([1.0] * 4)
+
+    def part(*after: float) -> Comparison:
+        return compared(before, rewards(after), asked_for=lambda record: record["task"] == "task-002")
+
+    assert [each.key.task for each in part(1.0, 1.0).of(Status.UNSELECTED)] == ["task-003"]
+    assert "1 of the baseline's 4 tasks was not selected" in text(part(1.0, 1.0))
+    assert "1 of the baseline's 4 tasks was not selected" in text(part(1.0, 1.0), brief=True)
+    assert part(1.0, 1.0).failures(["gone"]) == ["gone"]
+    assert part(1.0, 1.0, 1.0).failures(["gone", "broken", "regression"]) == []
+    assert part().failures(["regression"]) == [NOTHING_COMPARED]
+    assert "inconclusive: nothing could be compared" in text(part(), brief=True)
+
+
 def test_an_error_of_before_is_no_error_of_now() -> None:
     assert compared(rewards([None, 1.0]), rewards([None, 1.0])).failures(["error"]) == []
     skipped = run_of(record("task-000", None, verdict="skipped"))
@@ -278,6 +293,7 @@ def test_json_has_all_and_no_more_than_json_has() -> None:
         "unchanged": 5,
         "new": 1,
         "gone": 1,
+        "unselected": 0,
         "excluded": 1,
     }
     assert found["excluded"] == {"error in the run": 1}

@@ -14,6 +14,7 @@ from pytest_rlenv.agents.command_line.running import (
     trajectory_of,
 )
 from pytest_rlenv.agents.command_line.spec import VERSION, CommandLineSpec, Launch
+from pytest_rlenv.agents.install_failures import UNREACHABLE, install_error
 from pytest_rlenv.agents.protocol import Agent, AgentContext, AgentOutcome
 from pytest_rlenv.errors import AgentFailed, Stage
 from pytest_rlenv.sandboxes.model import ImageLayer
@@ -49,7 +50,7 @@ class CommandLineAgent(Agent):
         """Return the program as a layer, unless the image has it."""
         if self.variant == INSTALLED:
             return None
-        return ImageLayer(f"agent-{self.name}", self._installer())
+        return ImageLayer(f"agent-{self.name}", self._installer(), UNREACHABLE)
 
     def prepare(self, context: AgentContext) -> None:
         """Install the program, unless it is there, and see that it starts."""
@@ -92,11 +93,12 @@ class CommandLineAgent(Agent):
     def _install(self, context: AgentContext) -> None:
         done = context.box.run(["sh", "-c", f"cd /\n{self._installer()}"], user="root")
         if done.exit_code:
-            raise AgentFailed(
-                f"agent {self.name}: its installer exited {done.exit_code}",
+            raise install_error(
+                self.name,
+                f"its installer exited {done.exit_code}",
+                decode(done.output),
                 hint="in a box without network it has to be in the image, or the sandbox to extend images",
-                detail=tail(decode(done.output)),
-                stage=Stage.AGENT_SETUP,
+                network=context.public_network,
             )
 
     def _try_it(self, context: AgentContext) -> str:

@@ -175,6 +175,7 @@ class Pypi:
         python: the lowest and, if it matters, the highest minor version of Python 3 that it runs with.
         needs: what else is installed beside it.
         module: what is run as ``command``, for a package that brings no program.
+        programs: programs that it calls, which the image's package manager has by these names.
     """
 
     package: str
@@ -183,6 +184,7 @@ class Pypi:
     python: tuple[int, int] = (10, 99)
     needs: tuple[str, ...] = ()
     module: str = ""
+    programs: tuple[str, ...] = ()
 
     def steps(self, version: str) -> str:
         """Install with the image's Python if that will do, else with one that uv brings."""
@@ -191,7 +193,7 @@ class Pypi:
         wanted = shlex.join([f"{self.package}=={version}", *self.needs])
         link = f'ln -s "$root/venv/bin/{self.command}" "$root/bin/{self.command}"\n'
         return (
-            f"{_PYTHON}"
+            f"{''.join(f'have {each} || packages {each}' + chr(10) for each in self.programs)}{_PYTHON}"
             f'if "$python" -c {shlex.quote(fits)}; then "$python" -m venv "$root/venv"\n'
             'else\n  "$python" -m venv "$root/tools"\n  pip "$root/tools" uv\n'
             '  UV_PYTHON_INSTALL_DIR="$root/python" UV_CACHE_DIR="$cache/uv" '

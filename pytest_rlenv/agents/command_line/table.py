@@ -173,7 +173,14 @@ GOOSE = CommandLineSpec(
 
 OPENHANDS = CommandLineSpec(
     name="openhands",
-    install=Pypi("openhands-ai", "0.62.0", "openhands", python=(12, 12), module="openhands.core.main"),
+    install=Pypi(
+        "openhands-ai",
+        "0.62.0",
+        "openhands",
+        python=(12, 13),
+        module="openhands.core.main",
+        programs=("tmux", "git"),
+    ),
     run='SANDBOX_VOLUMES="$PWD:/workspace:rw" USER="$(id -un)" openhands '
     '--config-file "$RLENV_WORK/openhands.toml" --file "$RLENV_INSTRUCTION_FILE"',
     wires=(CHAT, MESSAGES),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from pytest_rlenv.agents.conversing.replies import Call, Reply
+from pytest_rlenv.agents.conversing.replies import Call, Json, Reply
 from pytest_rlenv.agents.conversing.session import NOT_RUN, Answer, Shown
 from pytest_rlenv.agents.ending import AgentTimedOut
+from pytest_rlenv.agents.episode import Call as EpisodeCall
 from pytest_rlenv.agents.episode import Episode
 from pytest_rlenv.agents.moves import ACT, Moves
 
@@ -35,11 +36,11 @@ class EpisodeSide:
         """Have the environment hear what the model says beside its calls."""
         if reply.text.strip() or reply.reasoning:
             self._episode.remark(reply.text, reasoning=reply.reasoning)
+        self._moves.announce([EpisodeCall(call.name, _written(call), call.id) for call in reply.calls])
 
     def call(self, call: Call) -> Shown:
         """Make a move; what is wrong with it is said to the model by the environment."""
-        arguments = call.raw if call.arguments is None else call.arguments
-        came = self._moves.make(call.name, arguments, call_id=call.id)
+        came = self._moves.make(call.name, _written(call), call_id=call.id)
         return Shown(shortened(came, self._result_chars), {"done": True} if self.done else {})
 
     def answer(self, reply: Reply) -> Answer | None:
@@ -52,6 +53,11 @@ class EpisodeSide:
     def late(self, error: AgentTimedOut) -> Shown:
         """Return what is written down of a call that was cut short."""
         return NOT_RUN
+
+
+def _written(call: Call) -> Json | str:
+    """Return a call's arguments, as text where they are no object."""
+    return call.raw if call.arguments is None else call.arguments
 
 
 def shortened(text: str, most: int) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_rlenv.agents.ending import AgentOutcome
-from pytest_rlenv.agents.episode import Episode, EpisodeContext
+from pytest_rlenv.agents.episode import Call, Episode, EpisodeContext
 from pytest_rlenv.agents.episode_log import EpisodeLog
 from pytest_rlenv.agents.moves import Moves
 from pytest_rlenv.agents.replay.comparing import DIFFERS, SAME, UNKNOWN
@@ -68,8 +68,10 @@ def replay_episode(
     done: list[MoveComparison] = []
     try:
         for number, move in enumerate(script.moves):
-            if episode.done and (number == 0 or script.moves[number - 1].step != move.step):
-                break
+            if number == 0 or script.moves[number - 1].step != move.step:
+                if episode.done:
+                    break
+                moves.announce(_calls_of(script, move.step))
             came = _again(move, moves, episode, log)
             done.append(MoveComparison(move, _same(move.output, came), episode.done))
     finally:
@@ -88,6 +90,12 @@ def _check(script: MoveScript, moves: Moves, source: str) -> None:
         f"agent replay: {source} has no move of this episode: it calls {', '.join(called) or 'nothing'}, "
         f"and there is {', '.join(sorted(known)) or 'no tool'}"
     )
+
+
+def _calls_of(script: MoveScript, step: int) -> list[Call]:
+    """Return the calls of a step: they were one reply."""
+    own = (move for move in script.moves if move.step == step and move.tool)
+    return [Call(move.tool, move.arguments, move.call_id) for move in own]
 
 
 def _again(move: Move, moves: Moves, episode: Episode, log: EpisodeLog) -> str | None:

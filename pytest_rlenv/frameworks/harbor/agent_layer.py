@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from pytest_rlenv.agents.install_failures import install_error
 from pytest_rlenv.agents.protocol import Agent
-from pytest_rlenv.errors import AgentFailed, BuildFailed, Stage, StageTimeout
+from pytest_rlenv.errors import BuildFailed, Stage, StageTimeout
 from pytest_rlenv.sandboxes.model import ImageRef
 from pytest_rlenv.sandboxes.protocol import Sandbox, SandboxWithLayers
 from pytest_rlenv.verdict import number
@@ -22,7 +23,8 @@ def with_agent_layer(image: ImageRef, agent: Agent, sandbox: Sandbox, timeout: f
         timeout: seconds for making the layer.
 
     Raises:
-        AgentFailed: what the agent wants cannot be installed into this image.
+        AgentFailed: what the agent wants cannot be installed into this image. AgentUnavailable: nor can it
+            be reached.
         StageTimeout, SandboxFailed, DiskFull, EngineUnavailable.
     """
     layer = agent.image_layer()
@@ -33,11 +35,11 @@ def with_agent_layer(image: ImageRef, agent: Agent, sandbox: Sandbox, timeout: f
     try:
         return sandbox.extend(image, layer, timeout=timeout)
     except BuildFailed as error:
-        raise AgentFailed(
-            f"agent {agent.name}: it cannot be installed into the task's image {image.name}",
+        raise install_error(
+            agent.name,
+            f"it cannot be installed into the task's image {image.name}",
+            error.detail or error.message,
             hint="see the installer's output; have the agent in the image, or take another version of it",
-            detail=error.detail or error.message,
-            stage=Stage.AGENT_SETUP,
         ) from error
     except StageTimeout as late:
         raise StageTimeout(

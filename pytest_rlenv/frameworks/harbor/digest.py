@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import lru_cache
 from pathlib import Path
 
 from pytest_rlenv.errors import TaskInvalid
@@ -19,6 +20,7 @@ from pytest_rlenv.frameworks.harbor.inside import read_inside, relative_name
 _FILES = ("task.toml", "instruction.md", "README.md", "trajectory.json")
 _FOLDERS = ("environment", "tests", "solution", "steps")
 _LITTER = IgnoreRules(("__pycache__/", "*.pyc", ".DS_Store", "*.swp", "*.swo", "*~"))
+_is_litter = lru_cache(maxsize=4096)(_LITTER.ignored_in_digest)  # most tasks have files of the same names
 _CHUNK = 1024 * 1024
 
 
@@ -33,10 +35,10 @@ def task_digest(root: Path, *, whole: bool = False) -> str:
         TaskInvalid: a file cannot be read.
     """
     root = root.resolve()
-    rules = _gitignore(root)
+    ignored = _gitignore(root)
     digest = hashlib.sha256()
     for name in sorted(_all_names(root) if whole else _names(root)):
-        if not rules.ignored_in_digest(name):
+        if not ignored(name):
             line = f"{name}\0{_file_digest(root, root / name)}\n"
             digest.update(line.encode("utf-8", "surrogateescape"))
     return f"sha256:{digest.hexdigest()}"
@@ -46,14 +48,18 @@ def _names(root: Path) -> Iterator[str]:
     yield from (name for name in _FILES if (root / name).is_file())
     ignore = HarborIgnore(root)
     for folder in _FOLDERS:
-        yield from (path.relative_to(root).as_posix() for path in _below(root / folder, ignore))
+        yield from (_name(root, path) for path in _below(root / folder, ignore))
 
 
 def _all_names(root: Path) -> Iterator[str]:
     for path in _below(root, HarborIgnore(root)):
-        name = path.relative_to(root)
-        if name.parts[0] != ".git":
-            yield name.as_posix()
+        name = _name(root, path)
+        if name.partition("/")[0] != ".git":
+            yield name
+
+
+def _name(root: Path, path: Path) -> str:
+    return "/".join(path.parts[len(root.parts) :])
 
 
 def _below(folder: Path, ignore: HarborIgnore) -> Iterator[Path]:
@@ -70,11 +76,11 @@ def _below(folder: Path, ignore: HarborIgnore) -> Iterator[Path]:
             yield path
 
 
-def _gitignore(root: Path) -> IgnoreRules:
+def _gitignore(root: Path) -> Callable[[str], bool]:
     if not (root / ".gitignore").exists():
-        return _LITTER
+        return _is_litter
     data = read_inside(root, ".gitignore", cap=MAX_IGNORE_BYTES)
-    return IgnoreRules(data.decode("utf-8-sig", "replace").splitlines())
+    return IgnoreRules(data.decode("utf-8-sig", "replace").splitlines()).ignored_in_digest
 
 
 def _file_digest(root: Path, path: Path) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pytest_rlenv.errors import TaskInvalid
 from pytest_rlenv.frameworks.harbor.ignore import IgnoreRules
-from pytest_rlenv.frameworks.harbor.inside import is_free_of_links, read_inside, relative_name
+from pytest_rlenv.frameworks.harbor.inside import is_free_of_links, parts_below, read_inside, relative_name
 
 IGNORE_FILE = ".harborignore"
 MAX_IGNORE_BYTES = 1024 * 1024
@@ -49,9 +49,9 @@ class HarborIgnore:
         return real != path and self._named(real)
 
     def _named(self, path: Path) -> bool:
-        if not path.is_relative_to(self._root):
+        parts = parts_below(self._root, path)
+        if parts is None:
             return False
-        parts = path.relative_to(self._root).parts
         if parts and parts[-1] == IGNORE_FILE:
             return True
         start = _scope_depth(parts)

@@ -41,21 +41,31 @@ def resolve_inside(root: Path, path: Path) -> Path:
     return real
 
 
+def parts_below(root: Path, path: Path) -> tuple[str, ...] | None:
+    """Return the parts of a path from a folder on, ``None`` if it is not below it.
+
+    For what is asked of every file, since ``relative_to`` makes both paths anew.
+    """
+    depth = len(root.parts)
+    return path.parts[depth:] if path.parts[:depth] == root.parts else None
+
+
 def is_free_of_links(root: Path, path: Path) -> bool:
     """Return True if a path below a resolved folder certainly is where it says, as nearly all are.
 
     To resolve a path looks at each of its parts from the file system's root on, and that several times.
     """
-    if not path.is_relative_to(root):
+    parts = parts_below(root, path)
+    if parts is None:
         return False
     here = os.fspath(root)
-    for part in path.parts[len(root.parts) :]:
+    for part in parts:
         here = os.path.join(here, part)  # noqa: PTH118 - called for every file, so no Path objects
         try:
             if part == ".." or stat.S_ISLNK(os.lstat(here).st_mode):
                 return False
         except FileNotFoundError:
-            return ".." not in path.parts
+            return ".." not in parts
         except (OSError, ValueError):
             return False
     return True

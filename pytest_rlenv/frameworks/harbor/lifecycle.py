@@ -48,8 +48,10 @@ class HarborRollout:
                 self.session.start_agent_box()
             self._run_steps()
         finally:
-            self.session.destroy_agent_box()
-            self._write_records()
+            try:
+                self.session.destroy_agent_box()
+            finally:
+                self._write_records()
 
     def _check(self) -> None:
         context, rollout = self.context, self.context.rollout

@@ -8,13 +8,13 @@ that is an error that names the step, where Harbor takes the mean of the others.
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from pytest_rlenv.frameworks.harbor.checks import MAX_FAILING
 from pytest_rlenv.frameworks.harbor.config import StepRewards
 from pytest_rlenv.rollout import Checks, Rollout, StepRecord
+from pytest_rlenv.usage import total_usage
 from pytest_rlenv.verdict import number
 
 
@@ -71,7 +71,7 @@ def write_steps(rollout: Rollout, records: list[StepRecord], strategy: StepRewar
     rollout.verifier_level = _joined(record.verifier_level for record in records)
     rollout.verifier_image = _joined(record.verifier_image for record in records)
     rollout.checks = _all_checks(records)
-    rollout.usage = _all_usage(records)
+    rollout.usage = total_usage(record.usage for record in records)
     for record in records:
         for note in record.notes:
             rollout.note(note.code, f"step {record.name}: {note.text}")
@@ -103,16 +103,3 @@ def _all_checks(records: Iterable[StepRecord]) -> Checks | None:
         statuses=dict(statuses),
         failing=failing[:MAX_FAILING],
     )
-
-
-def _all_usage(records: Iterable[StepRecord]) -> dict[str, Any]:
-    """Return what all steps used: sums of numbers, else what the last step said."""
-    sums: defaultdict[str, float] = defaultdict(int)
-    others: dict[str, Any] = {}
-    for record in records:
-        for key, value in record.usage.items():
-            if isinstance(value, (int, float)) and not isinstance(value, bool):
-                sums[key] += value
-            else:
-                others[key] = value
-    return {**others, **sums}

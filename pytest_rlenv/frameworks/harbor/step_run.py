@@ -194,6 +194,7 @@ class StepRun:
         session, step, agent = self._session, self._step, self._session.context.agent
         deadline = None if limit is None else time.monotonic() + limit
         tools, model = agent.uses_task_tools, session.context.model
+        own = baseline(session.agent_definition.config)
         instruction = "\n\n".join([step.instruction, *session.context.extra_instructions])
         template = session.context.prompt_template
         return AgentContext(
@@ -211,6 +212,7 @@ class StepRun:
             trajectory=step.trajectory if tools else None,
             model_endpoint=model.endpoint(from_box=agent.calls_model_from_box) if model else None,
             resume=step.number > 0 and session.task.rlenv.agent_session == "keep",
+            public_network=own.mode is NetworkMode.PUBLIC,
         )
 
 

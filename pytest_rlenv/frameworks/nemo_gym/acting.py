@@ -11,15 +11,15 @@ from pytest_rlenv.agents.nop import NopAgent
 from pytest_rlenv.agents.oracle import OracleAgent
 from pytest_rlenv.agents.protocol import Agent
 from pytest_rlenv.agents.replay.agent import ReplayAgent
-from pytest_rlenv.errors import AgentFailed, SpecError, Stage, Unsupported
+from pytest_rlenv.errors import SpecError, Stage, Unsupported
 from pytest_rlenv.frameworks.context import RolloutContext
-from pytest_rlenv.frameworks.nemo_gym.conversation import instruction_of, parameters_of
+from pytest_rlenv.frameworks.nemo_gym.conversation import INSTEAD, instruction_of, parameters_of, tools_of
 from pytest_rlenv.frameworks.nemo_gym.episodes import STEPS, RowEpisode, StepEpisode, ToolEpisode
 from pytest_rlenv.frameworks.nemo_gym.oracles import OPTION, builder_by_shape, builder_for, built
-from pytest_rlenv.frameworks.nemo_gym.recorded import RESULTS, Recorded
+from pytest_rlenv.frameworks.nemo_gym.recorded import Recorded, is_rollout, is_run
+from pytest_rlenv.frameworks.nemo_gym.replaying import again, output_of
 from pytest_rlenv.frameworks.nemo_gym.resolving import ServerSpec
 from pytest_rlenv.frameworks.nemo_gym.responses import Item, function_output, message, turns_of
-from pytest_rlenv.frameworks.nemo_gym.rows import REQUEST
 from pytest_rlenv.frameworks.nemo_gym.session import Session
 from pytest_rlenv.frameworks.playing import play, player_of
 
@@ -41,8 +41,8 @@ def replays_rows(agent: Agent) -> Path | None:
         return None
     source = agent.source
     if source.is_dir():
-        ours = (source / RESULTS).is_file() or next(source.glob("*rollouts*.jsonl"), None) is not None
-        return source if ours else None
+        ours = is_run(source) or is_rollout(source)
+        return source if ours or next(source.glob("*rollouts*.jsonl"), None) is not None else None
     return source if source.suffix == ".jsonl" else None
 
 
@@ -68,7 +68,7 @@ def plan(
     if isinstance(agent, OracleAgent):
         return _oracle(context, row, spec)
     if isinstance(agent, NopAgent):
-        return lambda session: _perform(context, session, [message(NOTHING_SAID)])
+        return _nop(context, spec)
     if replays_rows(agent) is not None:
         _allow_code(context, spec)
         return _replay(context, recorded())
@@ -90,25 +90,38 @@ def _oracle(context: RolloutContext, row: Mapping[str, Any], spec: ServerSpec) -
 def _replay(context: RolloutContext, recorded: Recorded | None) -> Act:
     if recorded is None:
         raise Unsupported(f"no recorded rollout of this row in {replays_rows(context.agent)}")
-    response = recorded.response or {}
-    output = response.get("output")
-    if not isinstance(output, list) or not all(isinstance(item, dict) for item in output):
-        raise AgentFailed(f"agent replay: {recorded.where} has no response to judge")
+    output = output_of(recorded)
     context.rollout.note("replayed", recorded.where)
-    return lambda session: _again(context, session, response, output)
+    return lambda session: again(context, session, recorded, output)
+
+
+def _nop(context: RolloutContext, spec: ServerSpec) -> Act:
+    def act(session: Session) -> None:
+        if not session.gymnasium:
+            _perform(context, session, [message(NOTHING_SAID)])
+            return
+        with context.clock.stage(Stage.AGENT):  # the reward may come with the last step alone
+            for _ in range(spec.max_steps or STEPS):
+                if not session.ended:
+                    session.step([message(NOTHING_SAID)])
+
+    return act
 
 
 def _play(context: RolloutContext, row: Mapping[str, Any], spec: ServerSpec) -> Act:
     agent = player_of(context.agent, NAME)
     if spec.agent_kind not in _SPOKEN:
         raise Unsupported(
-            f"rows of {spec.name} are for agents of kind {spec.agent_kind}, with their own way to ask"
+            f"rows of {spec.name} are for NeMo Gym's {spec.agent_kind}, which asks models in a way of its "
+            f"own; {INSTEAD}"
         )
     _allow_code(context, spec)
 
     def act(session: Session) -> None:
-        if session.speaks_mcp:
-            raise Unsupported(f"the tools of {spec.name} are behind an MCP server, which is not spoken here")
+        if session.speaks_mcp and not _has_routes(session, row):
+            raise Unsupported(
+                f"the tools of {spec.name} are behind an MCP server, which is not spoken here; {INSTEAD}"
+            )
         deadline = time.monotonic() + AGENT_LIMIT * context.timeout_multiplier
         episode = _episode(session, row, spec, deadline)
         play(
@@ -128,12 +141,17 @@ def _play(context: RolloutContext, row: Mapping[str, Any], spec: ServerSpec) -> 
     return act
 
 
+def _has_routes(session: Session, row: Mapping[str, Any]) -> bool:
+    """Return whether a row lists tools, and all of them are routes, too."""
+    tools = tools_of(row)
+    return bool(tools) and all(session.has_tool(tool.name) for tool in tools)
+
+
 def _episode(session: Session, row: Mapping[str, Any], spec: ServerSpec, deadline: float) -> RowEpisode:
     if session.gymnasium:
         return StepEpisode(session, row, deadline, spec.max_steps or STEPS)
-    one_by_one = row[REQUEST].get("parallel_tool_calls") is False
     once = spec.agent_kind == _ONE_ACTION
-    return ToolEpisode(session, row, deadline, calls=spec.max_steps if one_by_one else None, once=once)
+    return ToolEpisode(session, row, deadline, replies=spec.max_steps, once=once)
 
 
 def _allow_code(context: RolloutContext, spec: ServerSpec) -> None:
@@ -158,22 +176,8 @@ def _perform(context: RolloutContext, session: Session, items: Sequence[Item]) -
                 session.output.append(function_output(item["call_id"], answer))
 
 
-def _again(
-    context: RolloutContext, session: Session, response: Mapping[str, Any], output: Sequence[Item]
-) -> Mapping[str, Any] | None:
-    """Make the calls of a recorded response again, for servers that keep a state; it is judged as it was."""
-    with context.clock.stage(Stage.AGENT):
-        if session.gymnasium:
-            _step_through(session, output)
-            return None
-        for item in output:
-            if item.get("type") == "function_call" and session.has_tool(str(item.get("name"))):
-                session.call(str(item["name"]), str(item.get("arguments") or "{}"))
-    return response
-
-
 def _step_through(session: Session, items: Sequence[Item]) -> None:
     for turn in turns_of(items):
         if session.ended:
             return
-        session.step(turn)
+        session.step(turn.items)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from pytest_rlenv.agents.episode import Tool
 from pytest_rlenv.errors import TaskInvalid, Unsupported
 from pytest_rlenv.frameworks.nemo_gym.rows import REQUEST
 
+T = TypeVar("T")
 Message = dict[str, Any]
+INSTEAD = "oracle and nop judge such rows, and replay:FILE what `gym eval run` recorded"
+"""What can be done about a row that agents cannot play here."""
 _PARAMETERS = ("temperature", "top_p", "max_output_tokens", "tool_choice", "parallel_tool_calls")
 _ROLES = {"developer": "system", "system": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
 
@@ -39,14 +42,33 @@ def tools_of(row: Mapping[str, Any]) -> list[Tool]:
     """Return the functions that can be called.
 
     Raises:
+        TaskInvalid: a tool is of no form that the Responses API has.
         Unsupported: it asks for tools that the model's provider would have to run.
     """
-    found = []
-    for tool in row[REQUEST].get("tools") or ():
-        if tool.get("type") != "function":
-            raise Unsupported(f"{REQUEST}.tools asks for {tool.get('type')!r}, which only a provider can run")
-        found.append(Tool(tool["name"], tool.get("description") or "", tool.get("parameters") or {}))
-    return found
+    given = row[REQUEST].get("tools") or []
+    if not isinstance(given, list):
+        raise TaskInvalid(f"{REQUEST}.tools is {type(given).__name__}, not a list")
+    return [_tool(tool, f"{REQUEST}.tools[{index}]") for index, tool in enumerate(given)]
+
+
+def _tool(tool: Any, where: str) -> Tool:
+    if not isinstance(tool, dict):
+        raise TaskInvalid(f"{where} is {type(tool).__name__}, not an object")
+    if tool.get("type") != "function":
+        raise Unsupported(
+            f"{where} is of type {tool.get('type')!r}, which only a model's provider can run; {INSTEAD}"
+        )
+    return Tool(
+        _of_kind(str, tool.get("name"), f"{where}.name"),
+        _of_kind(str, tool.get("description") or "", f"{where}.description"),
+        _of_kind(dict, tool.get("parameters") or {}, f"{where}.parameters"),
+    )
+
+
+def _of_kind(kind: type[T], value: Any, where: str) -> T:
+    if not isinstance(value, kind):
+        raise TaskInvalid(f"{where} is {type(value).__name__}, not {kind.__name__}")
+    return value
 
 
 def parameters_of(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -70,7 +92,7 @@ def _add(messages: list[Message], item: Any) -> None:
         text = output if isinstance(output, str) else _content(output)
         messages.append({"role": "tool", "tool_call_id": item.get("call_id"), "content": text})
     elif kind != "reasoning":  # which only the model that wrote it could take back
-        raise Unsupported(f"{REQUEST}.input holds {kind!r}, which chat messages cannot")
+        raise Unsupported(f"{REQUEST}.input holds {kind!r}, which chat messages cannot; {INSTEAD}")
 
 
 def _open_calls(messages: list[Message]) -> list[dict[str, Any]]:
@@ -92,6 +114,8 @@ def _content(content: Any) -> str | list[dict[str, Any]]:
     """Return a message's content: text, or parts where there are pictures among it."""
     if isinstance(content, str):
         return content
+    if content is not None and not isinstance(content, list):
+        raise TaskInvalid(f"{REQUEST}.input has a content of {type(content).__name__}, not text or a list")
     parts = [_part(part) for part in content or () if isinstance(part, dict)]
     if all(part["type"] == "text" for part in parts):
         return "".join(part["text"] for part in parts)
@@ -104,7 +128,15 @@ def _part(part: Mapping[str, Any]) -> dict[str, Any]:
         return {"type": "text", "text": str(part.get("text", ""))}
     if kind == "input_image":
         return {"type": "image_url", "image_url": {"url": part.get("image_url")}}
-    raise Unsupported(f"{REQUEST}.input holds {kind!r}, which chat messages cannot")
+    raise Unsupported(f"{REQUEST}.input holds {kind!r}, which chat messages cannot; {INSTEAD}")
+
+
+def text_of_item(item: Mapping[str, Any]) -> str:
+    """Return what an item of a conversation says as text: a tool's output, or a message's words."""
+    said = item.get("output") if item.get("type") == "function_call_output" else item.get("content")
+    if isinstance(said, list):
+        return "".join(str(part.get("text", "")) for part in said if isinstance(part, dict))
+    return "" if said is None else str(said)
 
 
 def instruction_of(messages: Sequence[Message]) -> str:

@@ -122,8 +122,8 @@ def check_marks(content: Mapping[str, Any]) -> None:
 
 
 def _kind(stage: Stage) -> type[RlenvError]:
-    """Return the error for an answer that is none: without a judgement the reward is missing."""
-    return RewardMissing if stage is Stage.VERIFY else TaskInvalid
+    """Return the error for an answer that is none: a judgement's or a step's reward is missing then."""
+    return TaskInvalid if stage is Stage.AGENT_SETUP else RewardMissing
 
 
 def _broken(answer: Answer, path: str, stage: Stage) -> RlenvError:
@@ -134,7 +134,11 @@ def _broken(answer: Answer, path: str, stage: Stage) -> RlenvError:
     if isinstance(content, dict) and "detail" in content:
         content = content["detail"]
     said = _shown(content if isinstance(content, str) else answer.body)
-    hint = "the server has no such route: is it a resources server?" if answer.status == 404 else ""
+    hint = ""
+    if answer.status == 404:
+        hint = "the server has no such route: is it a resources server?"
+    elif 300 <= answer.status < 400:
+        hint = "redirects are not followed, since cookies would be lost: name the address that answers"
     return _kind(stage)(
         f"{path} was answered with status {answer.status}: {said}",
         hint=hint or "the server's code raised that; its log is in the rollout's folder",

@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from pytest_rlenv.agents.nop import NopAgent
 from pytest_rlenv.errors import AgentFailed
 from pytest_rlenv.frameworks.nemo_gym.rows import REQUEST
 from pytest_rlenv.frameworks.rewards import finite_reward
 from pytest_rlenv.verdict import number
 
 RESULTS = "results.jsonl"
+RECORD = "rlenv.json"
+"""A rollout's own record, in its folder."""
 RESPONSE = "response.json"
 """What a rollout of ours leaves in its ``agent`` folder."""
 TOLERANCE = 1e-9
@@ -65,12 +68,27 @@ def recorded_rollout(source: Path, row: Mapping[str, Any], task: str, attempt: i
         AgentFailed: the source cannot be read.
     """
     try:
-        if (source / RESULTS).is_file():
+        if is_run(source):
             return _of_our_run(source, task, attempt)
+        if is_rollout(source):
+            return _of_our_rollout(source, task)
         found = [each for file in _files(source) for each in _of_file(file, row)]
     except OSError as error:
         raise AgentFailed(f"agent replay: {source} cannot be read: {error.strerror}") from error
-    return found[attempt - 1] if attempt <= len(found) else None
+    if attempt > len(found):
+        return None
+    which = found[attempt - 1]
+    return which if len(found) == 1 else replace(which, where=f"{which.where} ({attempt} of {len(found)})")
+
+
+def is_run(folder: Path) -> bool:
+    """Return whether a folder is that of a run of ours."""
+    return (folder / RESULTS).is_file()
+
+
+def is_rollout(folder: Path) -> bool:
+    """Return whether a folder is that of a rollout of ours which was judged by a server."""
+    return (folder / "agent" / RESPONSE).is_file()
 
 
 def _files(source: Path) -> list[Path]:
@@ -173,14 +191,44 @@ def _of_our_run(run: Path, task: str, attempt: int) -> Recorded | None:
     own = [
         record
         for _, record in _objects(run / RESULTS)
-        if record.get("task") == task and isinstance(record.get("logs"), str)
+        if record.get("task") == task
+        and record.get("attempt", 1) == attempt
+        and isinstance(record.get("logs"), str)
+        and is_rollout(run / record["logs"])
     ]
-    for record in own:
-        file = run / record["logs"] / "agent" / RESPONSE
-        if record.get("attempt", 1) == attempt and file.is_file():
-            try:
-                response = json.loads(file.read_text(encoding="utf-8"))
-            except ValueError as error:
-                raise AgentFailed(f"agent replay: {file} is not JSON: {error}") from error
-            return Recorded(str(file), response, record.get("reward"))
-    return None
+    own = [record for record in own if record.get("agent") != NopAgent.name] or own
+    if len(agents := sorted({str(record.get("agent")) for record in own})) > 1:
+        raise AgentFailed(
+            f"agent replay: several agents have a response to {task} in {run}: {', '.join(agents)}",
+            hint="name the folder of one rollout, or a run of one agent",
+        )
+    return _of_our_record(run / own[-1]["logs"], own[-1]) if own else None
+
+
+def _of_our_rollout(folder: Path, task: str) -> Recorded | None:
+    record = _json(folder / RECORD)
+    return _of_our_record(folder, record) if record.get("task") == task else None
+
+
+def _of_our_record(folder: Path, record: Mapping[str, Any]) -> Recorded:
+    reward = record.get("reward")
+    return Recorded(
+        str(folder),
+        _json(folder / "agent" / RESPONSE),
+        None if reward is None else finite_reward(reward, f"the recorded reward in {folder}"),
+    )
+
+
+def _json(file: Path) -> dict[str, Any]:
+    """Return what a file of ours holds.
+
+    Raises:
+        OSError: it cannot be read. AgentFailed: it is no object.
+    """
+    try:
+        content = json.loads(file.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise AgentFailed(f"agent replay: {file} is not JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise AgentFailed(f"agent replay: {file} is no object but {type(content).__name__}")
+    return content

@@ -4,12 +4,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from pytest_rlenv.frameworks.nemo_gym.rows import REQUEST
 
 Item = dict[str, Any]
 """One thing that a model, or a tool, put out."""
+
+
+@dataclass
+class Turn:
+    """One reply of a model.
+
+    Attributes:
+        items: what it put out.
+        answers: what tools and the environment said to that.
+    """
+
+    items: list[Item] = field(default_factory=list)
+    answers: list[Item] = field(default_factory=list)
+
 
 _OF_A_MODEL = frozenset({"message", "function_call", "reasoning"})
 
@@ -57,15 +72,22 @@ def response(row: Mapping[str, Any], output: Sequence[Item], model: str) -> dict
     }
 
 
-def turns_of(output: Iterable[Item]) -> list[list[Item]]:
-    """Return the model's part of an output, one list for each time that it was asked."""
-    turns: list[list[Item]] = []
-    ended = True
+def turns_of(output: Iterable[Item]) -> list[Turn]:
+    """Return an output reply by reply: what the model put out each time, and what it was told then.
+
+    A recording does not say where a reply ends. It does where somebody else speaks; and a message ends one
+    unless calls follow, as models say a word before they call.
+    """
+    turns: list[Turn] = []
+    said = False
     for item in output:
-        its_own = item.get("type", "message") in _OF_A_MODEL and item.get("role") in (None, "assistant")
-        if its_own and ended:
-            turns.append([])
-        if its_own:
-            turns[-1].append(item)
-        ended = not its_own or item.get("type") == "message"
+        kind = item.get("type", "message")
+        if kind not in _OF_A_MODEL or item.get("role") not in (None, "assistant"):
+            turns = turns or [Turn()]
+            turns[-1].answers.append(item)
+            continue
+        if not turns or turns[-1].answers or (said and kind != "function_call"):
+            turns.append(Turn())
+        turns[-1].items.append(item)
+        said = kind == "message"
     return turns

@@ -36,7 +36,11 @@ _NOT_TOOLS = frozenset(
     {"seed_session", "verify", "aggregate_metrics", "reverify_mode", "close_session", "reset", "step", "mcp"}
 )
 """Routes that are not the agent's: by one of them it would read its own reward."""
-_LOST = frozenset({400, 401, 403})
+_LOST = re.compile(
+    r"session (is |was )?not (initiali[sz]ed|found)|missing session|seed_session", re.IGNORECASE
+)
+"""What servers say that do not know the caller's session; other words of sessions are for the agent to read."""
+_REFUSALS = frozenset({400, 401, 403})
 
 
 class Session:
@@ -113,7 +117,7 @@ class Session:
         if not is_tool_name(name):
             return json.dumps({"error": f"there is no tool {name!r}"})
         answer = self._act(f"/{name}", arguments, TOOL_LIMIT, limit)
-        if answer.status in _LOST and "session" in answer.body.lower():
+        if answer.status in _REFUSALS and _LOST.search(answer.body):
             raise SandboxFailed(
                 f"the server does not know the session that it began: /{name} was answered with status "
                 f"{answer.status}: {answer.body[:200]}",

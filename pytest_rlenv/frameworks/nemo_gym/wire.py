@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pytest_rlenv.errors import SandboxFailed, Stage, StageTimeout, VerifierTimeout
+from pytest_rlenv.frameworks.nemo_gym.deadline import Deadline
 from pytest_rlenv.text import decode
 from pytest_rlenv.verdict import number
 
@@ -60,6 +60,7 @@ class Wire:
         self._url = url
         self._lost = lost
         self._hung = hung
+        self._deadline = Deadline()
         self._made: Session | None = None
 
     def get(self, path: str, *, limit: float, stage: Stage) -> Answer:
@@ -91,7 +92,10 @@ class Wire:
         if self._made is None:
             from requests import Session
 
+            from pytest_rlenv.frameworks.nemo_gym.timed_adapter import TimedAdapter
+
             self._made = Session()
+            self._made.mount("http://", TimedAdapter(self._deadline))
             self._made.trust_env = False  # neither proxies nor passwords are for a server of this kind
         return self._made
 
@@ -100,11 +104,12 @@ class Wire:
     ) -> Answer:
         from requests.exceptions import RequestException, Timeout
 
-        deadline = time.monotonic() + limit
+        session = self._session()
+        self._deadline.set(limit)
         headers = {"content-type": "application/json"} if data is not None else {}
         what = f"{method} {path}"
         try:
-            with self._session().request(
+            with session.request(
                 method,
                 self._url + path,
                 data=data,
@@ -113,11 +118,11 @@ class Wire:
                 allow_redirects=False,
                 stream=True,
             ) as response:
-                return Answer(response.status_code, decode(_content(response, deadline, what, stage)))
+                return Answer(response.status_code, decode(_content(response, self._deadline, what, stage)))
         except Timeout:
             raise self._late(what, limit, stage, patient=patient) from None
         except RequestException as error:
-            if time.monotonic() >= deadline:  # the connection pool wraps a reading that took too long
+            if self._deadline.is_over:  # the connection pool wraps a reading that took too long
                 raise self._late(what, limit, stage, patient=patient) from None
             raise self._lost(what, stage) from error
 
@@ -132,7 +137,7 @@ class Wire:
         )
 
 
-def _content(response: Response, deadline: float, what: str, stage: Stage) -> bytes:
+def _content(response: Response, deadline: Deadline, what: str, stage: Stage) -> bytes:
     from requests.exceptions import Timeout
 
     chunks: list[bytes] = []
@@ -142,6 +147,6 @@ def _content(response: Response, deadline: float, what: str, stage: Stage) -> by
         size += len(chunk)
         if size > LARGEST_ANSWER:
             raise SandboxFailed(f"{what} was answered with more than {LARGEST_ANSWER} bytes", stage=stage)
-        if time.monotonic() >= deadline:
+        if deadline.is_over:
             raise Timeout
     return b"".join(chunks)

@@ -34,6 +34,18 @@ class VerifiersFramework:
         """Return False: Verifiers brings its own."""
         return False
 
+    def where(self, settings: Settings) -> str:
+        """Return what of a task runs on this machine, and what in containers of Verifiers."""
+        if settings.trust_code:
+            return (
+                "the taskset's code, and tasks of text with their agents, run on this machine as you; "
+                "other tasks in Docker containers of Verifiers"
+            )
+        return (
+            "the taskset's code runs on this machine as you; "
+            "tasks and agents in Docker containers of Verifiers"
+        )
+
     def load(self, folder: Path, name: str, data: Mapping[str, Any] = NOTHING) -> VerifiersTask:
         """Read a task's row."""
         return VerifiersTask(read_row(dict(data)))

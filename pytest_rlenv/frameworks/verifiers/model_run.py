@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_rlenv.agents.ending import Stop
 from pytest_rlenv.errors import (
     AgentFailed,
+    BudgetExceeded,
     ModelAccessDenied,
     ModelNotFound,
     ModelRequestInvalid,
@@ -19,10 +21,13 @@ from pytest_rlenv.frameworks.verifiers.limits import kill_after
 from pytest_rlenv.frameworks.verifiers.outcome import Trace, choose_trace, write_rewards, write_times
 from pytest_rlenv.frameworks.verifiers.process import TasksetProcess
 from pytest_rlenv.frameworks.verifiers.trajectory import leave_trajectory
+from pytest_rlenv.rollout import Rollout
 
 if TYPE_CHECKING:
     from pytest_rlenv.frameworks.verifiers.framework import VerifiersTask
 
+_STOPS = frozenset(stop.value for stop in Stop)
+_BUDGETS = frozenset(stop.value for stop in (Stop.TURN_LIMIT, Stop.TOKEN_BUDGET, Stop.COST_BUDGET))
 _MODEL = (AgentFailed, ModelAccessDenied, ModelNotFound, ModelRequestInvalid, ModelUnavailable)
 
 
@@ -44,6 +49,9 @@ def run_model(task: VerifiersTask, context: RolloutContext, process: TasksetProc
         "harness": settings.verifiers_harness,
         "seat": settings.verifiers_seat,
         "max_turns": settings.max_turns,
+        "budgets": any(
+            each is not None for each in (settings.max_turns, settings.max_tokens, settings.max_rollout_cost)
+        ),
     }
     failed: RlenvError | None = None
     trace: Trace | None = None
@@ -60,9 +68,20 @@ def run_model(task: VerifiersTask, context: RolloutContext, process: TasksetProc
         except _MODEL as error:  # the model's server knows better whose fault that is
             failed = error
             raise
-    if trace is None:  # a budget of ours cut its calls off: nothing is scored after that
-        raise AgentFailed(
-            "Verifiers scores nothing once a call of the model is refused, and a budget was used up",
-            hint="see the notes; --rlenv-max-turns is known to Verifiers, and ends a run that is scored",
-        ) from failed
+    if trace is None:
+        raise _not_scored(rollout) from failed
     write_rewards(trace, rollout)
+
+
+def _not_scored(rollout: Rollout) -> RlenvError:
+    """Return the error for an agent that a limit ended in such a way that Verifiers did not score it.
+
+    Its calls say which limit that was: the note of it has been written.
+    """
+    stop = next(note for note in reversed(rollout.notes) if note.code in _STOPS)
+    message = f"{stop.text}; Verifiers scored nothing, as a call was refused"
+    if stop.code in _BUDGETS:
+        return BudgetExceeded(
+            message, hint="a budget ends a run that is scored where its agents ask one thing at a time"
+        )
+    return AgentFailed(message, hint="the harness broke over it; another one may end by itself")

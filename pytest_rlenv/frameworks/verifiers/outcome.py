@@ -53,7 +53,13 @@ _LIMITS = {
     "max_output_tokens": ("token-budget", "the agent had all its output tokens"),
     "max_total_tokens": ("token-budget", "the agent had all its tokens"),
 }
-_ENDS = ("agent_completed", None)
+_ENDS = ("agent_completed", "rlenv_budget", None)
+"""Stops of which nothing is to be said here: a budget's note is written where it is held."""
+_HARNESS_SETUP = "harness setup"
+_UV = (
+    "harnesses install themselves where they run: null and bash want uv there, or pip or curl to get it, and "
+    "an index of packages that can be reached"
+)
 _SHOWN = 12
 """Metrics that a note names."""
 
@@ -145,6 +151,8 @@ def of_error(error: Mapping[str, Any], stage: Stage) -> RlenvError:
         found: type[RlenvError] = named.get(int(status or 0), ModelUnavailable)
         return found(message, **keywords)
     if kind == "HarnessError":
+        if str(error["message"]).startswith(_HARNESS_SETUP):
+            return AgentFailed(message, hint=_UV, **{**keywords, "stage": Stage.AGENT_SETUP})
         return AgentFailed(message, **{**keywords, "stage": Stage.AGENT})
     if stage is Stage.VERIFY:
         return RewardMissing(f"scoring raised {message}", **keywords)

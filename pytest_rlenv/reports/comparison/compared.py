@@ -11,7 +11,7 @@ from typing import Any
 
 from pytest_rlenv.errors import SpecError
 from pytest_rlenv.reports.comparison.gate import FAIL_ON, MARGIN, NOTHING_COMPARED
-from pytest_rlenv.reports.comparison.pairing import Pair, Status, lower_is_better, pair
+from pytest_rlenv.reports.comparison.pairing import AskedFor, Pair, Status, everything, lower_is_better, pair
 from pytest_rlenv.reports.statistics.paired import Change, Effect, compare, mcnemar
 from pytest_rlenv.reports.stored import StoredRun
 
@@ -133,7 +133,12 @@ class Comparison:
 
 
 def compare_runs(
-    baseline: StoredRun, run: StoredRun, *, names: tuple[str, str], margin: float = MARGIN
+    baseline: StoredRun,
+    run: StoredRun,
+    *,
+    names: tuple[str, str],
+    margin: float = MARGIN,
+    asked_for: AskedFor = everything,
 ) -> Comparison:
     """Compare a run with its baseline.
 
@@ -142,8 +147,9 @@ def compare_runs(
         run: the run.
         names: where both are stored, for people.
         margin: the fall that "no regression" rules out, as a share of the range of rewards.
+        asked_for: tells of what only the baseline has whether the run was to have it, too.
     """
-    pairs = pair(baseline.records, run.records)
+    pairs = pair(baseline.records, run.records, asked_for)
     compared = [each for each in pairs if each.compared]
     compared.sort(key=lambda each: (each.key.agent, each.key.model or ""))
     agents = [

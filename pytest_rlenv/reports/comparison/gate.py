@@ -9,7 +9,7 @@ MARGIN = 0.05
 
 FAIL_ON = ("regression", "inconclusive", "broken", "error", "gone")
 """What a comparison can be made to fail on: a verdict, any task that is broken, any that the baseline scored
-and that is an error now, or any of the baseline's that the run does not have."""
+and that is an error now, or any of the baseline's that the run was to have and does not."""
 
 NOTHING_COMPARED = "nothing could be compared"
 """Whatever it was to fail on, a gate that has seen nothing does not pass."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_rlenv.arguments import is_meant
-from pytest_rlenv.state import RUN, get_identity, get_settings, is_dry
+from pytest_rlenv.state import RUN, get_identity, get_run, get_settings, is_distributed, is_dry, is_worker
 
 if TYPE_CHECKING:
     from pytest_rlenv.reports.comparison.compared import Comparison
@@ -17,6 +17,26 @@ if TYPE_CHECKING:
 
 STORED = "comparison.json"
 """File of the comparison, in the run's folder."""
+
+
+class Selecting:
+    """The hook of every process that collects in a run with ``--rlenv-baseline``."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Leave what is selected for the process that compares, which under xdist is told node ids only."""
+        collects = is_worker(self.config) or not is_distributed(self.config)
+        if RUN not in self.config.stash or is_dry(self.config) or not collects:
+            return
+        from pytest_rlenv.fixtures import plan_of
+        from pytest_rlenv.reports.comparison.selected import Selected
+
+        run = get_run(self.config)
+        plans = [plan for item in session.items if (plan := plan_of(item)) is not None]
+        Selected.of(run.environments, plans).store(run.shared_dir(), run.worker)
 
 
 class BaselineGate:
@@ -100,12 +120,21 @@ class BaselineGate:
 
     def _compare(self, baseline: StoredRun, folder: Path) -> Comparison:
         from pytest_rlenv.reports.comparison.compared import compare_runs
+        from pytest_rlenv.reports.comparison.pairing import everything
+        from pytest_rlenv.reports.comparison.selected import Selected
         from pytest_rlenv.reports.stored import read_run
 
         settings = get_settings(self.config)
         run = read_run(folder)
         shown = folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder
-        found = compare_runs(baseline, run, names=(self._name, str(shown)), margin=settings.margin)
+        selected = Selected.load(get_run(self.config).shared_dir())
+        found = compare_runs(
+            baseline,
+            run,
+            names=(self._name, str(shown)),
+            margin=settings.margin,
+            asked_for=selected.asked_for(settings, run.records) if selected else everything,
+        )
         self._failures = found.failures(settings.fail_on)
         text = json.dumps(found.as_json(), indent=2, ensure_ascii=False, allow_nan=False)
         (folder / STORED).write_text(text + "\n", encoding="utf-8")

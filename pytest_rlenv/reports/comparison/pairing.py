@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -13,11 +13,18 @@ from pytest_rlenv.errors import SpecError
 from pytest_rlenv.verdict import Expectation, Outcome
 
 Record = Mapping[str, Any]
+AskedFor = Callable[[Record], bool]
+"""Tells of a record that only the baseline has whether the run was to have it, too."""
 
 _BELOW = ("<", "<=")
 ERROR = "error"
 SAME = 1e-9
 """Rewards that differ by no more are the same."""
+
+
+def everything(_: Record) -> bool:
+    """Return that a run was asked for all that the baseline has: a stored run does not say otherwise."""
+    return True
 
 
 class Status(str, Enum):
@@ -30,6 +37,8 @@ class Status(str, Enum):
     UNCHANGED = "unchanged"
     NEW = "new"
     GONE = "gone"
+    UNSELECTED = "unselected"
+    """Only the baseline has it, and the run was not asked for it."""
     EXCLUDED = "excluded"
     """It is in both, and cannot be compared."""
 
@@ -116,11 +125,16 @@ class Pair:
     @property
     def compared(self) -> bool:
         """Whether it tells anything of the agent."""
-        return self.status not in (Status.NEW, Status.GONE, Status.EXCLUDED)
+        return self.before is not None and self.after is not None and self.status is not Status.EXCLUDED
 
 
-def pair(baseline: Sequence[Record], run: Sequence[Record]) -> list[Pair]:
+def pair(baseline: Sequence[Record], run: Sequence[Record], asked_for: AskedFor = everything) -> list[Pair]:
     """Pair the rollouts of two runs.
+
+    Args:
+        baseline: records of one run.
+        run: records of the other.
+        asked_for: tells of what only the baseline has whether the run was to have it, too.
 
     Returns:
         One for each task and agent of either, by environment, agent and task.
@@ -128,7 +142,7 @@ def pair(baseline: Sequence[Record], run: Sequence[Record]) -> list[Pair]:
     with_model = _several_models(baseline) or _several_models(run)
     before, after = _sides(baseline, with_model), _sides(run, with_model)
     keys = sorted({*before, *after}, key=lambda key: (key.environment, key.agent, key.model or "", key.task))
-    return [_pair(key, before.get(key), after.get(key)) for key in keys]
+    return [_pair(key, before.get(key), after.get(key), asked_for) for key in keys]
 
 
 def lower_is_better(records: Iterable[Record]) -> bool:
@@ -136,9 +150,12 @@ def lower_is_better(records: Iterable[Record]) -> bool:
     return any(_expectation(each).operator in _BELOW for each in records)
 
 
-def _pair(key: Key, before: Side | None, after: Side | None) -> Pair:
-    if before is None or after is None:
-        return Pair(key, before, after, Status.NEW if before is None else Status.GONE)
+def _pair(key: Key, before: Side | None, after: Side | None, asked_for: AskedFor) -> Pair:
+    if before is None:
+        return Pair(key, None, after, Status.NEW)
+    if after is None:
+        wanted = any(map(asked_for, before.records))
+        return Pair(key, before, None, Status.GONE if wanted else Status.UNSELECTED)
     if reason := _reason_to_exclude(before, after):
         return Pair(key, before, after, Status.EXCLUDED, reason)
     difference = _score(after) - _score(before)

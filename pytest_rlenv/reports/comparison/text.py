@@ -49,6 +49,10 @@ def lines(
         for change in comparison.agents:
             text = f"{change.name}: {change.effect.verdict.value}: {words.conclusion(change)}"
             yield Line(text, COLOURS[change.effect.verdict])
+        if not comparison.agents:
+            yield _nothing(comparison)
+        if comparison.of(Status.UNSELECTED):
+            yield Line(words.unselected(comparison))
         return
     yield Line(f"baseline  {comparison.baseline}")
     yield Line(f"run       {comparison.run}")
@@ -59,11 +63,15 @@ def lines(
         yield from _agent(change, width)
     if not comparison.agents:
         yield Line("")
-        yield Line(f"{comparison.verdict.value}: {words.nothing_paired(comparison)}", "yellow")
+        yield _nothing(comparison)
     below = [*map(Line, words.not_compared(comparison)), *_rows(comparison, width=width, every=every)]
     if below:
         yield Line("")
     yield from below
+
+
+def _nothing(comparison: Comparison) -> Line:
+    return Line(f"{comparison.verdict.value}: {words.nothing_paired(comparison)}", "yellow")
 
 
 def _agent(change: AgentChange, width: int) -> Iterator[Line]:

@@ -44,20 +44,33 @@ def not_compared(comparison: Comparison) -> Iterator[str]:
         yield f"{count(excluded.total(), 'pair')} not compared: {reasons}"
     if lost := comparison.lost_attempts:
         yield f"{count(lost, 'attempt')} without a reward left out of compared tasks"
-    new, gone = (len(comparison.of(status)) for status in (Status.NEW, Status.GONE))
-    if new or gone:
-        yield f"only in the run: {new} new; only in the baseline: {gone} gone"
+    only = {"run": Status.NEW, "baseline": Status.GONE}
+    counts = {where: (len(comparison.of(status)), status.value) for where, status in only.items()}
+    if parts := [f"only in the {where}: {many} {word}" for where, (many, word) in counts.items() if many]:
+        yield "; ".join(parts)
+    if comparison.of(Status.UNSELECTED):
+        yield unselected(comparison)
+
+
+def unselected(comparison: Comparison) -> str:
+    """Return how much of the baseline the run was not asked for."""
+    left = len(comparison.of(Status.UNSELECTED))
+    before = [each.key for each in comparison.pairs if each.before is not None]
+    agents = {(key.agent, key.model) for key in before}
+    what = "tasks" if len(agents) == 1 else "pairs of task and agent"
+    return f"{left} of the baseline's {len(before)} {what} {'was' if left == 1 else 'were'} not selected"
 
 
 def counted(comparison: Comparison) -> str:
     """Return how many tasks became what, such as ``2 broken, 1 fixed, 37 unchanged``."""
-    counts = ((len(comparison.of(status)), status.value) for status in (*LISTED, Status.UNCHANGED))
+    ends = (*LISTED, Status.UNCHANGED, Status.UNSELECTED)
+    counts = ((len(comparison.of(status)), status.value) for status in ends)
     return ", ".join(f"{many} {name}" for many, name in counts if many) or "no tasks"
 
 
 def nothing_paired(comparison: Comparison) -> str:
     """Return why there is no number at all."""
-    before, after = (_agents(comparison, status) for status in (Status.GONE, Status.NEW))
+    before, after = _agents(comparison, Status.GONE, Status.UNSELECTED), _agents(comparison, Status.NEW)
     text = "nothing could be compared"
     if before and after and before != after:
         text += f": the baseline has agent {', '.join(before)}, the run {', '.join(after)}"
@@ -110,5 +123,5 @@ def _reward(side: Side | None) -> str:
     return number(round(side.reward, 4))
 
 
-def _agents(comparison: Comparison, status: Status) -> list[str]:
-    return sorted({each.key.agent for each in comparison.of(status)})
+def _agents(comparison: Comparison, *statuses: Status) -> list[str]:
+    return sorted({each.key.agent for status in statuses for each in comparison.of(status)})

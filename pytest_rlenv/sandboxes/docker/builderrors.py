@@ -60,10 +60,16 @@ _ENGINE = (
 )
 
 
-def is_transient(built: Built) -> bool:
-    """Return True for a failure that a second try may get past: a mirror, a reset, a rate limit."""
-    text = _evidence(built).lower()
-    return any(pattern in text for pattern in _TRANSIENT)
+def is_transient(built: Built, more: re.Pattern[str] | None = None) -> bool:
+    """Return True for a failure that a second try may get past: a mirror, a reset, a rate limit.
+
+    Args:
+        built: how it ended.
+        more: says so as well, where it is found in the output.
+    """
+    text = _evidence(built)
+    low = text.lower()
+    return any(pattern in low for pattern in _TRANSIENT) or bool(more and more.search(text))
 
 
 def build_error(built: Built, name: str, dockerfile: str, *, roomy: Path | None = None) -> RlenvError:

@@ -183,7 +183,7 @@ class ImageStore:
             )
             if built.image:
                 return built.image
-            transient = is_transient(built)
+            transient = is_transient(built, context.passing)
             if retry or not transient:
                 break
         roomy = roomy_root(self._engine)

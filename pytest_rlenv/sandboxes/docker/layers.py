@@ -30,4 +30,4 @@ def layer_context(base: str, user: str, layer: ImageLayer, *, cache: bool) -> Bu
     if not is_root(user):
         lines[1:] = ["USER root", *lines[1:], f"USER {user}"]
     text = "\n".join(lines) + "\n"
-    return BuildContext(Path(f"the layer of {layer.name}"), text, (), BuildOptions(text=text))
+    return BuildContext(Path(f"the layer of {layer.name}"), text, (), BuildOptions(text=text), layer.passing)

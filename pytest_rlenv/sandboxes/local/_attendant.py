@@ -16,9 +16,12 @@ import select
 import signal
 import socket
 import stat
-from typing import TYPE_CHECKING, Any, NoReturn
 
+TYPE_CHECKING = False  # as in `_launcher.py`
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, NoReturn
+
     from pytest_rlenv.sandboxes.local import _launcher as launcher
 else:
     import _launcher as launcher
@@ -40,15 +43,16 @@ class Attendant:
         fields: what all commands of the box have in common.
         pidfd: the box's first process.
         link: descriptor of the socket that commands come through.
+        ignored: the signals that this process ignores, and commands do not.
     """
 
-    def __init__(self, fields: dict[str, Any], pidfd: int, link: int) -> None:
+    def __init__(self, fields: dict[str, Any], pidfd: int, link: int, ignored: Sequence[int]) -> None:
         self._link = socket.socket(fileno=link)
         self._statuses: dict[int, int] = {}
         self._null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         self._failure: launcher.StepFailed | None = None
         self._groups: list[int] = []
-        self._ignored = launcher.ignored_signals()
+        self._ignored = ignored
         try:
             self._take_on(fields, pidfd)
         except launcher.StepFailed as failed:
@@ -172,7 +176,7 @@ class Attendant:
                 os.setgroups(fields["groups"])
                 os.setresgid(fields["gid"], fields["gid"], fields["gid"])
                 os.setresuid(fields["uid"], fields["uid"], fields["uid"])
-            launcher.default_signals()
+            launcher.default_signals(self._ignored)
             step = ""
             os.execve(path, fields["argv"], fields["env"])
         except OSError as error:

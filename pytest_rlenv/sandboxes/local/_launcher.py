@@ -16,6 +16,7 @@ import array
 import contextlib
 import ctypes
 import fcntl
+import gc
 import marshal
 import os
 import select
@@ -23,8 +24,11 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable
-from typing import Any, NoReturn
+
+TYPE_CHECKING = False  # to import it from `typing` takes a fifth of this process's start
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any, NoReturn
 
 MAX_FDS = 8
 SPAWN, ATTEND, KILL, DRAIN, HELLO = b"s", b"a", b"k", b"d", b"h"
@@ -39,7 +43,6 @@ NAMESPACES = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | CLONE_NEWPID
 
 _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 4, 36
 _IDLE, _BUSY = 5000, 500
-_CHUNK = 65536
 _LAST_WORDS = 5.0
 _HIGH_FD = 100
 _INT = ctypes.sizeof(ctypes.c_int)
@@ -78,9 +81,9 @@ def enter(pidfd: int, which: int, *, user_namespace: bool) -> None:
     check("setns", libc.setns(pidfd, which))
 
 
-def default_signals() -> None:
+def default_signals(ignored: Sequence[int]) -> None:
     """Undo what this process ignores, before another program takes its place."""
-    for number in ignored_signals():
+    for number in ignored:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
@@ -108,22 +111,6 @@ def exit_code(status: int) -> int:
     return code if code >= 0 else 128 - code
 
 
-def _spawn(fields: dict[str, Any], fds: list[int]) -> NoReturn:
-    """Become bubblewrap: descriptors are stdout, stderr and further ones, which get the numbers from 3."""
-    try:
-        default_signals()
-        null = os.open(os.devnull, os.O_RDONLY)
-        # out of the way of the numbers that are to be set
-        high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _HIGH_FD) for fd in (null, *fds)]
-        for number, fd in enumerate(high):
-            os.dup2(fd, number, inheritable=True)
-        os.execve(fields["argv"][0], fields["argv"], {})
-    except OSError as error:
-        os.write(2, b"cannot start bubblewrap: %s\n" % os.strerror(error.errno or 0).encode())
-    finally:
-        os._exit(127)
-
-
 def _kill(fields: dict[str, Any], fds: list[int]) -> NoReturn:
     """Signal all processes of a box but its first: descriptors are its first process, status.
 
@@ -131,7 +118,6 @@ def _kill(fields: dict[str, Any], fds: list[int]) -> NoReturn:
     """
     pidfd, status = fds
     try:
-        default_signals()
         enter(pidfd, CLONE_NEWPID, user_namespace=fields["user_namespace"])
         child = os.fork()
         if child == 0:
@@ -153,40 +139,12 @@ def _kill(fields: dict[str, Any], fds: list[int]) -> NoReturn:
         os._exit(0)
 
 
-def _attend(fields: dict[str, Any], fds: list[int]) -> NoReturn:
+def _attend(fields: dict[str, Any], fds: list[int], ignored: Sequence[int]) -> NoReturn:
     """Become the attendant of a box: descriptors are its first process, its own socket."""
     try:
-        attendant.Attendant(fields, *fds).run()
+        attendant.Attendant(fields, *fds, ignored).run()
     finally:
         os._exit(0)
-
-
-class Drain:
-    """Output that a command left open: read on for it, so that it neither blocks nor breaks."""
-
-    def __init__(self, fd: int, copy: bytes | None, cap: int) -> None:
-        self.fd = fd
-        self._left = cap
-        self._copy = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600) if copy else -1
-
-    def read(self) -> bool:
-        """Take what is there; False at the end."""
-        try:
-            data = os.read(self.fd, _CHUNK)
-        except BlockingIOError:
-            return True
-        except OSError:
-            return False
-        if self._copy >= 0 and self._left > 0:
-            with contextlib.suppress(OSError):  # the disk is full, say
-                self._left -= os.write(self._copy, data[: self._left])
-        return bool(data)
-
-    def close(self) -> None:
-        """Let go."""
-        os.close(self.fd)
-        if self._copy >= 0:
-            os.close(self._copy)
 
 
 class Launcher:
@@ -196,10 +154,12 @@ class Launcher:
         self._link = link
         self._poll = select.poll()
         self._poll.register(link, select.POLLIN)
-        self._drains: dict[int, Drain] = {}
+        self._drains: dict[int, Any] = {}
         self._children: set[int] = set()
         self._boxes: set[int] = set()
         self._leftovers: dict[str, Any] = {}
+        self._null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        self._ignored = ignored_signals()
 
     def run(self) -> None:
         """Serve until the owner closes the socket, or dies."""
@@ -221,18 +181,38 @@ class Launcher:
         if kind == HELLO:
             self._leftovers = fields
         elif kind == DRAIN:
-            drain = Drain(fds.pop(), fields["copy"], fields["cap"])
-            self._drains[drain.fd] = drain
-            self._poll.register(drain.fd, select.POLLIN)
+            output = drain.Drain(fds.pop(), fields["copy"], fields["cap"])
+            self._drains[output.fd] = output
+            self._poll.register(output.fd, select.POLLIN)
+        elif kind == SPAWN:
+            self._spawn(fields["argv"], fds)
+        elif kind == KILL:
+            self._fork(lambda: _kill(fields, fds))
         else:
-            self._start(kind, fields, fds)
+            self._fork(lambda: _attend(fields, fds, self._ignored))
         for fd in fds:
             os.close(fd)
         return True
 
-    def _start(self, kind: bytes, fields: dict[str, Any], fds: list[int]) -> None:
-        act: dict[bytes, Callable[[dict[str, Any], list[int]], NoReturn]]
-        act = {SPAWN: _spawn, ATTEND: _attend, KILL: _kill}
+    def _spawn(self, argv: list[bytes], fds: list[int]) -> None:
+        """Start bubblewrap: descriptors are stdout, stderr and further ones, which get the numbers from 3."""
+        # out of the way of the numbers that are to be set
+        high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _HIGH_FD) for fd in (self._null, *fds)]
+        actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(high)]
+        try:
+            box = os.posix_spawn(
+                argv[0], argv, {}, file_actions=actions, setsigmask=(), setsigdef=self._ignored
+            )
+        except OSError as error:
+            os.write(fds[1], b"cannot start bubblewrap: %s\n" % os.strerror(error.errno or 0).encode())
+        else:
+            self._children.add(box)
+            self._boxes.add(box)
+        finally:
+            for fd in high:
+                os.close(fd)
+
+    def _fork(self, act: Callable[[], NoReturn]) -> None:
         try:
             child = os.fork()
         except OSError:
@@ -240,14 +220,12 @@ class Launcher:
         if child == 0:
             try:
                 self._link.close()
-                for drain in self._drains.values():
-                    drain.close()
-                act[kind](fields, fds)
+                for output in self._drains.values():
+                    output.close()
+                act()
             finally:
                 os._exit(127)
         self._children.add(child)
-        if kind == SPAWN:
-            self._boxes.add(child)
 
     def _reap(self) -> None:
         with contextlib.suppress(ChildProcessError):
@@ -284,7 +262,10 @@ def main() -> None:
     # Our children are seen in a box until they become its command: nobody there may look into them.
     prctl("dumpable", _PR_SET_DUMPABLE, 0, 0, 0, 0)
     prctl("subreaper", _PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    Launcher(socket.socket(fileno=int(sys.argv[1]))).run()
+    link = socket.socket(fileno=int(sys.argv[1]))
+    link.set_inheritable(False)
+    gc.freeze()  # else each fork writes to all that is in memory, and so copies it
+    Launcher(link).run()
 
 
 if __name__ == "__main__":
@@ -294,4 +275,5 @@ if __name__ == "__main__":
     sys.path.insert(0, __file__.rpartition("/")[0])
     sys.modules["_launcher"] = sys.modules["__main__"]
     attendant: Any = importlib.import_module("_attendant")
+    drain: Any = importlib.import_module("_drain")
     main()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from pytest_rlenv.sandboxes.confinement import CAPABILITIES, SHM_BYTES
@@ -80,7 +81,8 @@ def box_command(
     return argv
 
 
-def _kernel_files() -> list[str]:
+@lru_cache(maxsize=1)  # the kernel's files are there or not
+def _kernel_files() -> tuple[str, ...]:
     """Return the arguments for ``/proc``, ``/dev`` and the little of ``/sys`` that programs look at."""
     argv = ["--proc", "/proc", "--dev", "/dev", "--size", str(SHM_BYTES), "--perms", "1777"]
     argv += ["--tmpfs", "/dev/shm"]
@@ -96,7 +98,7 @@ def _kernel_files() -> list[str]:
     if Path("/sys/devices/system/cpu").is_dir():
         cpus = "/sys/devices/system/cpu"
         argv += ["--tmpfs", "/sys", "--ro-bind", cpus, cpus, "--remount-ro", "/sys"]
-    return argv
+    return tuple(argv)
 
 
 def _keeper(lifetime: float) -> Sequence[str]:

@@ -83,13 +83,14 @@ class BoxRoot:
 
     def make_folder(self, name: str, parent: int, mode: int, owner: tuple[int, int] = ROOT) -> None:
         """Make one folder in an open one; one that is there gets the mode and owner."""
-        with self._writable(parent), contextlib.suppress(FileExistsError):
+        self._make_writable(parent)
+        with contextlib.suppress(FileExistsError):
             os.mkdir(name, 0o700, dir_fd=parent)
         fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=parent)
         try:
             if not self._owned:
                 os.chown(through(fd), *owner)
-            Path(through(fd)).chmod(mode)
+            os.chmod(through(fd), mode)  # noqa: PTH101 - a descriptor
         finally:
             os.close(fd)
 
@@ -104,12 +105,10 @@ class BoxRoot:
             self._lift(fd)
             return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
 
-    @contextmanager
-    def _writable(self, folder: int) -> Iterator[None]:
+    def _make_writable(self, folder: int) -> None:
         """Make sure that the open folder can be written to, as root in the box could."""
         if self._owned and not os.access(through(folder), os.W_OK | os.X_OK):
             self._lift(folder)
-        yield
 
     def make_link(self, name: str, parent: int, target: str, owner: tuple[int, int] = ROOT) -> None:
         """Make a symlink in an open folder.
@@ -117,8 +116,8 @@ class BoxRoot:
         Raises:
             FileExistsError: there is something of that name.
         """
-        with self._writable(parent):
-            os.symlink(target, name, dir_fd=parent)
+        self._make_writable(parent)
+        os.symlink(target, name, dir_fd=parent)
         if not self._owned:
             os.chown(name, *owner, dir_fd=parent, follow_symlinks=False)
 
@@ -133,8 +132,8 @@ class BoxRoot:
             FileExistsError: there is something of that name.
         """
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with self._writable(parent):
-            fd = os.open(name, flags, 0o600, dir_fd=parent)
+        self._make_writable(parent)
+        fd = os.open(name, flags, 0o600, dir_fd=parent)
         if not self._owned:
             os.fchown(fd, *owner)
         os.fchmod(fd, mode)
@@ -142,8 +141,8 @@ class BoxRoot:
 
     def remove(self, name: str, parent: int) -> None:
         """Remove what is no folder from an open folder."""
-        with self._writable(parent):
-            os.unlink(name, dir_fd=parent)
+        self._make_writable(parent)
+        os.unlink(name, dir_fd=parent)
 
     def remove_folder(self, name: str, parent: int, *, depth: int = 0) -> None:
         """Remove a folder from an open one, with all that is in it.
@@ -168,8 +167,8 @@ class BoxRoot:
                 os.close(readable)
         finally:
             os.close(fd)
-        with self._writable(parent):
-            os.rmdir(name, dir_fd=parent)
+        self._make_writable(parent)
+        os.rmdir(name, dir_fd=parent)
 
     def _open(self, path: str, flags: int) -> int:
         try:

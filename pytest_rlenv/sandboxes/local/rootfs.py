@@ -53,6 +53,8 @@ class RootfsCache:
         self.owners = owners
         self._suffix = "" if owners else "-user"
         self._held: dict[str, tuple[Rootfs, int]] = {}
+        self._noted: dict[str, str] = {}
+        """Ids of the images that are remembered, by what stands for them: tasks may have equal contexts."""
 
     def find(self, image_id: str) -> Rootfs | None:
         """Return an extracted image, which nobody removes until :meth:`close`; ``None`` if it is not here."""
@@ -111,14 +113,16 @@ class RootfsCache:
 
     def remember(self, key: str, image: ImageRef) -> None:
         """Take note of which image a name or a build context stands for."""
+        if self._noted.get(key) == image.id:
+            return
         note = self._note(key)
         text = json.dumps({"name": image.name, "id": image.id})
-        if note.is_file() and note.read_text(encoding="utf-8") == text:
-            return
-        note.parent.mkdir(parents=True, exist_ok=True)
-        partial = note.with_name(f"{note.name}{PARTIAL}{secrets.token_hex(4)}")
-        partial.write_text(text, encoding="utf-8")
-        partial.rename(note)
+        if not note.is_file() or note.read_text(encoding="utf-8") != text:
+            note.parent.mkdir(parents=True, exist_ok=True)
+            partial = note.with_name(f"{note.name}{PARTIAL}{secrets.token_hex(4)}")
+            partial.write_text(text, encoding="utf-8")
+            partial.rename(note)
+        self._noted[key] = image.id
 
     def recall(self, key: str) -> ImageRef | None:
         """Return the image that a name or a build context stood for, if it is still here."""

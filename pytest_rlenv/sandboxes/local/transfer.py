@@ -135,7 +135,15 @@ def _put(root: BoxRoot, path: str, entry: Entry) -> None:
 
 
 def _put_at(root: BoxRoot, folder: int, name: str, entry: Entry) -> None:
-    _make_way(root, folder, name, for_folder=entry.is_dir)
+    """Put an entry into an open folder; mostly nothing is in its way."""
+    try:
+        _make(root, folder, name, entry)
+    except (FileExistsError, NotADirectoryError):
+        _make_way(root, folder, name, for_folder=entry.is_dir)
+        _make(root, folder, name, entry)
+
+
+def _make(root: BoxRoot, folder: int, name: str, entry: Entry) -> None:
     owner = entry.uid, entry.gid
     if entry.is_dir:
         root.make_folder(name, folder, entry.mode, owner)
@@ -177,8 +185,8 @@ def _make_way(root: BoxRoot, folder: int, name: str, *, for_folder: bool) -> Non
 
 def _below(dest: str, path: str) -> str:
     """Return the absolute path in the box of ``path`` below ``dest``."""
-    parts = [part for part in PurePosixPath(path.lstrip("/")).parts if part != "."]
-    base = [part for part in PurePosixPath(dest.lstrip("/")).parts if part != "."]
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    base = [part for part in dest.split("/") if part not in ("", ".")]
     if ".." in parts or ".." in base or "\0" in f"{dest}{path}":
         raise SandboxFailed(f"refusing to write to {path!r}: it leaves {dest!r}")
     return "/" + "/".join(base + parts)

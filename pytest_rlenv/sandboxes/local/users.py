@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from pytest_rlenv.errors import BoxUnfit, Unsupported
 
@@ -47,16 +48,21 @@ def find_user(spec: str | int | None, read: Callable[[str], bytes | None]) -> Us
     Raises:
         BoxUnfit: there is no such user or group.
     """
+    return _find_user(spec, read("/etc/passwd"), read("/etc/group"))
+
+
+@lru_cache(maxsize=8)  # it is asked for each command, and boxes of one image have the same files
+def _find_user(spec: str | int | None, passwd_file: bytes | None, group_file: bytes | None) -> User:
     name, _, group = str("" if spec is None else spec).partition(":")
     name = name or "0"
-    passwd = list(_lines(read("/etc/passwd"), 7))
+    passwd = list(_lines(passwd_file, 7))
     row = next((row for row in passwd if row[0] == name), None)
     if row is None and name.isdecimal():
         row = next((row for row in passwd if row[2] == name), None)
     if row is None and not name.isdecimal():
         raise _unknown("user", spec)
     uid = int(row[2]) if row else int(name)
-    groups = list(_lines(read("/etc/group"), 4))
+    groups = list(_lines(group_file, 4))
     if group:
         gid = _find_group(group, groups, spec)
         more: tuple[int, ...] = ()

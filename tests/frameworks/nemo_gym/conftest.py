@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from support.nemo_gym import FAKE_APP, FakeGym, FakePackage, write_server
+from support.nemo_rollouts import Runner
+
+from pytest_rlenv.frameworks.kept import Kept
 
 LOOKS_FOR_JUDGE = """
 def verify(session, body):
@@ -43,3 +47,16 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> FakePackage:
 def gym() -> Iterator[FakeGym]:
     with FakeGym() as fake:
         yield fake
+
+
+@pytest.fixture
+def kept() -> Iterator[Kept]:
+    kept = Kept()
+    yield kept
+    kept.close()
+
+
+@pytest.fixture
+def runner(tmp_path: Path, kept: Kept, monkeypatch: pytest.MonkeyPatch) -> Runner:
+    monkeypatch.setenv("RLENV_CACHE", str(tmp_path / "cache"))
+    return Runner(tmp_path, kept)

@@ -17,6 +17,7 @@ from pytest_rlenv.frameworks.nemo_gym.responses import (
     turns_of,
 )
 
+SEEN = {"role": "user", "content": "You have 17."}
 CALLS = {"role": "assistant", "content": None}
 
 
@@ -74,6 +75,7 @@ def test_instructions_come_first() -> None:
         ([{"role": "ghost", "content": "Hi"}], TaskInvalid, "role 'ghost'"),
         ([{"type": "web_search_call"}], Unsupported, "'web_search_call'"),
         ([{"role": "user", "content": [{"type": "input_file"}]}], Unsupported, "'input_file'"),
+        ([{"role": "user", "content": 7}], TaskInvalid, "a content of int"),
     ],
 )
 def test_what_cannot_be_said_in_messages_is_told(prompt: Any, error: type[Exception], said: str) -> None:
@@ -81,9 +83,20 @@ def test_what_cannot_be_said_in_messages_is_told(prompt: Any, error: type[Except
         messages_of(row(prompt))
 
 
-def test_tools_of_a_provider_are_not_ours() -> None:
-    with pytest.raises(Unsupported, match="'web_search'"):
-        tools_of(row(request={"tools": [{"type": "web_search"}]}))
+@pytest.mark.parametrize(
+    ("tools", "error", "said"),
+    [
+        ([{"type": "web_search"}], Unsupported, "'web_search'.*; oracle and nop"),
+        ("look", TaskInvalid, "tools is str, not a list"),
+        ([7], TaskInvalid, r"tools\[0\] is int, not an object"),
+        ([{"type": "function"}], TaskInvalid, r"tools\[0\]\.name is NoneType, not str"),
+        ([{"type": "function", "name": "a", "parameters": "x"}], TaskInvalid, r"\.parameters is str"),
+        ([{"type": "function", "name": "a", "description": 7}], TaskInvalid, r"\.description is int"),
+    ],
+)
+def test_tools_that_cannot_be_had_are_told(tools: Any, error: type[Exception], said: str) -> None:
+    with pytest.raises(error, match=said):
+        tools_of(row(request={"tools": tools}))
 
 
 def test_parameters_are_those_that_are_set() -> None:
@@ -91,19 +104,27 @@ def test_parameters_are_those_that_are_set() -> None:
     assert parameters_of(row(request=request)) == {"temperature": 0.0, "max_output_tokens": 10}
 
 
-def test_an_output_is_split_where_somebody_else_speaks() -> None:
-    output = [
-        reasoning("hm"),
-        function_call("a", "{}"),
-        function_output("call_0", "A"),
-        message("hit"),
-        {"role": "user", "content": "You have 17."},
-        message("stand"),
-        message("stand!"),
-    ]
-    assert [[item["type"] for item in turn] for turn in turns_of(output)] == [
-        ["reasoning", "function_call"],
-        ["message"],
-        ["message"],
-        ["message"],
-    ]
+@pytest.mark.parametrize(
+    ("output", "turns"),
+    [
+        (
+            [reasoning("hm"), function_call("a", "{}"), function_output("call_0", "A"), message("hit"), SEEN],
+            ["reasoning function_call", "message"],
+        ),
+        ([message("hit"), SEEN, message("stand"), message("stand!")], ["message"] * 3),
+        ([message("hit"), reasoning("hm"), message("stand")], ["message", "reasoning message"]),
+        (
+            [message("Let me look."), function_call("a", "{}"), function_call("b", "{}")],
+            ["message function_call function_call"],
+        ),
+        ([function_call("a", "{}"), message("done")], ["function_call message"]),
+        ([SEEN, {"type": "message", "role": "assistant"}], ["", "message"]),
+    ],
+)
+def test_an_output_is_split_into_replies(output: list[dict[str, Any]], turns: list[str]) -> None:
+    assert [" ".join(item["type"] for item in turn.items) for turn in turns_of(output)] == turns
+
+
+def test_what_was_said_to_a_reply_stays_with_it() -> None:
+    output = [function_call("a", "{}"), function_output("call_0", "A"), SEEN, message("stand")]
+    assert [len(turn.answers) for turn in turns_of(output)] == [2, 0]

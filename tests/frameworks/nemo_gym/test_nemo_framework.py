@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from support.nemo_gym import FakeGym, FakePackage, row, write_rows
+from support.nemo_rollouts import COUNTING, Runner, replaying
 
 from pytest_rlenv.agents.ending import AgentOutcome
-from pytest_rlenv.agents.episode import Episode, EpisodeContext, Player
+from pytest_rlenv.agents.episode import Call, Episode, EpisodeContext, Player
 from pytest_rlenv.agents.nop import NopAgent
 from pytest_rlenv.agents.oracle import OracleAgent
 from pytest_rlenv.agents.protocol import Agent
-from pytest_rlenv.agents.replay.agent import ReplayAgent
 from pytest_rlenv.errors import AgentFailed, RewardMissing, SpecError, Stage, Unsupported
-from pytest_rlenv.frameworks.context import RolloutContext
 from pytest_rlenv.frameworks.kept import Kept
-from pytest_rlenv.frameworks.nemo_gym.framework import LoadedRow, NemoGymFramework
+from pytest_rlenv.frameworks.nemo_gym.framework import NemoGymFramework
 from pytest_rlenv.frameworks.protocol import JudgesByAgent, get_framework
-from pytest_rlenv.rollout import Rollout, StageClock
 from pytest_rlenv.settings import Settings
 from pytest_rlenv.trajectory.reading import read_trajectory
-
-COUNTING = {"initial_count": 0, "expected_count": 1}
 
 
 class Talker(Player):
@@ -34,61 +29,6 @@ class Talker(Player):
     def play(self, episode: Episode, context: EpisodeContext) -> AgentOutcome | None:
         episode.say("Hello.")
         return None
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RLENV_CACHE", str(tmp_path / "cache"))
-
-
-@pytest.fixture
-def kept() -> Iterator[Kept]:
-    kept = Kept()
-    yield kept
-    kept.close()
-
-
-class Runner:
-    """Runs one row with an agent."""
-
-    def __init__(self, tmp_path: Path, kept: Kept) -> None:
-        self.root = tmp_path / "environment"
-        self.logs = tmp_path / "logs"
-        self.kept = kept
-
-    def load(self, of: dict[str, Any], **data: Any) -> LoadedRow:
-        write_rows(self.root / "train.jsonl", of)
-        place = {"file": "train.jsonl", "line": 1, "offset": 0, **data}
-        return NemoGymFramework().load(self.root, "train/row-0", place)
-
-    def run(self, agent: Agent, of: dict[str, Any] | None = None, **settings: Any) -> Rollout:
-        task = self.load(of or row(**COUNTING))
-        rollout = Rollout(environment="demo", framework="nemo-gym", task="train/row-0", agent=agent.name)
-        self.logs.mkdir(exist_ok=True)
-        task.run(
-            RolloutContext(
-                agent=agent,
-                sandbox=cast(Any, None),
-                rollout=rollout,
-                clock=StageClock(rollout),
-                folder=self.logs,
-                environ={},
-                settings=Settings(sources={}, **settings),
-                kept=self.kept,
-            )
-        )
-        return rollout
-
-
-@pytest.fixture
-def runner(tmp_path: Path, kept: Kept) -> Runner:
-    return Runner(tmp_path, kept)
-
-
-def replaying(source: Path) -> ReplayAgent:
-    agent = ReplayAgent()
-    agent.variant = str(source)
-    return agent
 
 
 @pytest.mark.parametrize(
@@ -101,7 +41,11 @@ def replaying(source: Path) -> ReplayAgent:
         ),
         ("verifif", NopAgent(), "asks a model to judge"),
         ("code_gen", NopAgent(), "starts Ray, which takes 2 GB: allow it with --rlenv-nemo-ray"),
-        ("tower", Talker(), "are for agents of kind aviary_agent"),
+        (
+            "tower",
+            Talker(),
+            "for NeMo Gym's aviary_agent, which asks models in a way of its own; oracle and nop",
+        ),
         ("letters", OracleAgent(), "it is not known what letters gives the whole reward for"),
         ("mcqa", OracleAgent(), "this row of mcqa does not say what it expects"),
     ],
@@ -168,11 +112,46 @@ def test_rollouts_share_a_server_and_each_has_a_session(
     assert sum(kind.up for kind in kept._kinds.values()) == 1
 
 
-def test_tools_behind_an_mcp_server_are_not_ours(runner: Runner, gym: FakeGym) -> None:
+def test_tools_behind_an_mcp_server_are_not_ours_unless_they_are_routes_too(
+    runner: Runner, gym: FakeGym
+) -> None:
     gym.answers("/seed_session", {"mcp": {"server_name": "x", "url_path": "/mcp", "headers": {}}})
-    with pytest.raises(Unsupported, match="behind an MCP server"):
+    with pytest.raises(Unsupported, match=r"behind an MCP server.*replay:FILE what `gym eval run` recorded"):
         runner.run(Talker(), nemo_url=gym.url)
     assert runner.run(NopAgent(), nemo_url=gym.url).rewards == {"reward": 1.0}
+    of = row(request={"tools": [{"type": "function", "name": "look"}]})
+    with pytest.raises(Unsupported, match="behind an MCP server"):
+        runner.run(Talker(), of, nemo_url=gym.url)
+    runner.kept.close_idle()
+    gym.answers("/look", {})
+    assert runner.run(Talker(), of, nemo_url=gym.url).rewards == {"reward": 1.0}
+
+
+def test_nop_says_so_until_a_game_is_over(runner: Runner) -> None:
+    with FakeGym(gymnasium=True) as gym:
+        left = [0.0, 0.0, 0.25]
+        gym.routes["/step"] = lambda session, body: (
+            200,
+            {"reward": left.pop(0), "terminated": not left, "observation": "Go on."},
+        )
+        assert runner.run(NopAgent(), nemo_url=gym.url).rewards == {"reward": 0.25}
+
+
+class Pair(Player):
+    name = "pair"
+
+    def play(self, episode: Episode, context: EpisodeContext) -> AgentOutcome | None:
+        episode.announce([Call("look", {}), Call("move", {})])
+        episode.call("look", {})
+        episode.call("move", {})
+        return None
+
+
+def test_the_calls_of_one_reply_are_one_step(runner: Runner) -> None:
+    with FakeGym(gymnasium=True) as gym:
+        gym.answers("/step", {"reward": 0.5, "terminated": True})
+        assert runner.run(Pair(), nemo_url=gym.url).rewards == {"reward": 0.5}
+        assert [len(body["response"]["output"]) for path, _, body in gym.asked if path == "/step"] == [2]
 
 
 def test_a_recording_without_an_output_cannot_be_replayed(
@@ -183,22 +162,6 @@ def test_a_recording_without_an_output_cannot_be_replayed(
     with pytest.raises(AgentFailed, match=r"out\.jsonl, line 1 has no response to judge"):
         runner.run(replaying(write_rows(tmp_path / "out.jsonl", line)), of, nemo_url=gym.url)
     assert gym.asked == []
-
-
-def test_a_recorded_game_is_stepped_again(runner: Runner, tmp_path: Path) -> None:
-    of = row("Hi")
-    output = [
-        {"role": "assistant", "type": "message"},
-        {"role": "user", "content": "17"},
-        {"type": "message"},
-    ]
-    line = {**of, "response": {"output": output}, "reward": 1.0}
-    source = write_rows(tmp_path / "out.jsonl", line)
-    with FakeGym(gymnasium=True) as gym:
-        gym.answers("/step", {"reward": 0.5, "terminated": False})
-        assert runner.run(replaying(source), of, nemo_url=gym.url).rewards == {"reward": 1.0}
-        gym.answers("/step", {"reward": 0.5, "terminated": True})
-        assert runner.run(replaying(source), of, nemo_url=gym.url).rewards == {"reward": 0.5}
 
 
 def test_a_rows_digest_goes_by_what_it_says_not_by_how(runner: Runner) -> None:

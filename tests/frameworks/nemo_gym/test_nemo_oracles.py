@@ -155,6 +155,33 @@ def test_a_row_of_another_form_is_told(server: str, fields: dict[str, Any]) -> N
         answer(server, **fields)
 
 
+@pytest.mark.parametrize(
+    "returned",
+    [
+        "42",
+        [42],
+        {"type": "message"},
+        [{"role": "assistant"}],
+        [{"type": "function_call"}],
+        [{**CALL, "name": 7}],
+    ],
+)
+def test_what_is_no_output_is_told(returned: Any) -> None:
+    with pytest.raises(
+        AgentFailed, match="the oracle of riddles returned what is no list of items"
+    ) as raised:
+        built(lambda row: returned, row(), "riddles")
+    assert "message() and function_call()" in raised.value.hint
+
+
+def test_a_builder_that_exits_fails_its_row() -> None:
+    def leave(row: Any) -> list[Item]:
+        raise SystemExit(3)
+
+    with pytest.raises(AgentFailed, match="SystemExit: 3"):
+        built(leave, row(), "riddles")
+
+
 def test_all_builders_are_there() -> None:
     assert all(builder_for(name) is not None for name in BUILT_IN)
     assert builder_for("verifif") is None

@@ -99,6 +99,31 @@ def test_a_run_of_ours_can_be_judged_again(tmp_path: Path) -> None:
     assert look(tmp_path, attempt=3) is None
 
 
+def test_of_several_agents_one_must_be_named(tmp_path: Path) -> None:
+    def record(agent: str, reward: Any) -> dict[str, Any]:
+        folder = tmp_path / agent / "agent"
+        folder.mkdir(parents=True)
+        (folder / "response.json").write_text(json.dumps(response(ROW, [message(agent)], "m")))
+        return {"task": "train/row-0", "agent": agent, "reward": reward, "logs": agent}
+
+    records = [record("nop", 0.0), record("oracle", 1.0)]
+    write_rows(tmp_path / "results.jsonl", *records)
+    assert texts(look(tmp_path)) == "oracle"  # doing nothing is not what anybody wants to see again
+    write_rows(tmp_path / "results.jsonl", *records, record("model", 0.5))
+    with pytest.raises(AgentFailed, match=r"several agents have a response to train/row-0 .*: model, oracle"):
+        look(tmp_path)
+    write_rows(tmp_path / "results.jsonl", record("odd", "good"))
+    with pytest.raises(RewardInvalid, match="the recorded reward in"):
+        look(tmp_path)
+
+
+def test_of_several_recordings_it_is_said_which_one(tmp_path: Path) -> None:
+    source = write_rows(tmp_path / "out.jsonl", rollout_line(ROW, "3", 0.0), rollout_line(ROW, "4", 1.0))
+    found = look(source, attempt=2)
+    assert found is not None
+    assert found.where == "out.jsonl, line 2 (2 of 2)"
+
+
 @pytest.mark.parametrize("reward", ["good", True, float("nan")])
 def test_a_recorded_reward_that_is_none_is_an_error(tmp_path: Path, reward: Any) -> None:
     with pytest.raises(RewardInvalid, match=r"out\.jsonl, line 1"):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from support.nemo_gym import FakeGym, row
 
 from pytest_rlenv.agents.ending import AgentTimedOut
+from pytest_rlenv.agents.episode import Call
 from pytest_rlenv.errors import (
     JudgementFailed,
     RewardInvalid,
@@ -44,9 +45,14 @@ def steps() -> Iterator[FakeGym]:
 
 
 @pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("SEED_LIMIT", "TOOL_LIMIT", "VERIFY_LIMIT"):
-        monkeypatch.setattr(session_module, name, 0.2)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Return what makes the limits short: a session that is to begin has time for that."""
+
+    def shorten() -> None:
+        for name in ("SEED_LIMIT", "TOOL_LIMIT", "VERIFY_LIMIT"):
+            monkeypatch.setattr(session_module, name, 0.2)
+
+    return shorten
 
 
 def test_the_whole_row_is_sent_and_judged_with_the_response(gym: FakeGym) -> None:
@@ -91,6 +97,12 @@ def test_the_protocols_own_routes_are_no_tools(gym: FakeGym, name: str) -> None:
     assert [path for path, _, _ in gym.asked] == ["/seed_session"]
 
 
+def test_a_mistake_with_a_session_of_the_tools_own_is_the_agents(gym: FakeGym) -> None:
+    said = {"detail": "Session configured for 'waves', but received run_experiment call for 'light'."}
+    gym.answers("/look", said, 400)
+    assert json.loads(begun(gym).call("look", {})) == said
+
+
 def test_a_server_that_loses_its_session_is_broken(gym: FakeGym) -> None:
     gym.cookies = False
     gym.answers("/look", {"detail": "Session not initialized. Please call seed_session first."}, 400)
@@ -121,9 +133,23 @@ def test_a_session_that_does_not_begin_is_the_rows_error(
     assert raised.value.stage is Stage.AGENT_SETUP
 
 
-@pytest.mark.usefixtures("impatient")
-def test_a_server_that_hangs_ends_the_call(gym: FakeGym) -> None:
+@pytest.mark.parametrize(
+    "sent", [b"HTTP/1.1 200 OK\r\nx: ", b"HTTP/1.1 200 OK\r\ncontent-length: 99999\r\n\r\n"]
+)
+def test_an_answer_that_trickles_in_is_late_like_any_other(
+    gym: FakeGym, sent: bytes, impatient: Callable[[], None]
+) -> None:
     session = begun(gym)
+    impatient()
+    gym.trickles("/verify", sent)
+    with pytest.raises(VerifierTimeout, match="POST /verify was not answered"):
+        session.judge()
+    assert not gym.all_sent
+
+
+def test_a_server_that_hangs_ends_the_call(gym: FakeGym, impatient: Callable[[], None]) -> None:
+    session = begun(gym)
+    impatient()
     gym.routes |= {"/look": gym.hang, "/verify": gym.hang}
     with pytest.raises(StageTimeout, match=r"POST /look was not answered within 0\.2 s") as raised:
         session.call("look", {})
@@ -140,6 +166,13 @@ def test_a_server_that_hangs_up_is_gone(gym: FakeGym) -> None:
     gym.answers("/verify", None, 0)
     with pytest.raises(SandboxFailed, match="broke the connection"):
         session.judge()
+
+
+def test_a_redirect_is_not_followed(gym: FakeGym) -> None:
+    gym.answers("/verify", {}, 307)
+    with pytest.raises(RewardMissing, match="status 307") as raised:
+        begun(gym).judge()
+    assert "redirects are not followed" in raised.value.hint
 
 
 def test_too_much_of_an_answer_is_none(gym: FakeGym, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,11 +230,35 @@ def test_a_tool_of_a_gymnasium_server_is_a_step_too(steps: FakeGym) -> None:
     answer = {"observation": "moved", "reward": 1, "terminated": False, "truncated": False}
     steps.routes["/step"] = stepping({**answer, "info": info}, answer)
     episode = StepEpisode(begun(steps), ROW, None, 2)
-    assert episode.call("move", '{"to": "n"}', call_id="c") == "north"
+    assert episode.call("move", '{"to": "n"}', call_id="c") == "north\n\nmoved"
     assert not episode.done
     assert episode.call("move", {}) == "moved"
     assert episode.done  # that was the last step
     assert episode.call("move", {}) == "the episode has ended"
+
+
+def test_all_calls_of_a_reply_are_one_step(steps: FakeGym) -> None:
+    outputs = [{"call_id": "b", "output": "B"}, {"call_id": "a", "output": "A"}]
+    answer = {"observation": "moved", "reward": 1, "terminated": False}
+    steps.routes["/step"] = stepping({**answer, "info": {"tool_outputs": outputs}}, answer)
+    session = begun(steps)
+    episode = StepEpisode(session, ROW, None, 2)
+    episode.remark("Both ways.")
+    episode.announce([Call("move", {"to": "n"}, "a"), Call("look", "{", "b")])
+    assert episode.call("move", {"to": "n"}, call_id="a") == "A"
+    assert (episode.call("look", "{", call_id="b"), episode.done) == ("B\n\nmoved", False)
+    assert episode.say("done") is None  # that was the last step
+    sent = [[item["type"] for item in body["response"]["output"]] for _, _, body in steps.asked[1:]]
+    assert sent == [["message", "function_call", "function_call"], ["message"]]
+    assert session.judge().rewards == {"reward": 2.0}
+
+
+def test_a_call_that_was_not_announced_is_a_reply_of_its_own(steps: FakeGym) -> None:
+    steps.answers("/step", {"observation": "seen", "reward": 0.5, "terminated": False})
+    episode = StepEpisode(begun(steps), ROW, None, 9)
+    episode.announce([Call("move", {}), Call("look", {})])
+    assert [episode.call("move", {}), episode.call("wait", {})] == ["", "seen"]
+    assert len(steps.asked) == 3
 
 
 @pytest.mark.parametrize(
@@ -211,11 +268,10 @@ def test_a_tool_of_a_gymnasium_server_is_a_step_too(steps: FakeGym) -> None:
         ({"reward": None}, RewardInvalid),
         ({"reward": True}, RewardInvalid),
         ({"reward": 0.0, "mask_sample": True}, JudgementFailed),
+        (b"<html>", RewardMissing),
     ],
 )
-def test_a_step_without_a_reward_is_an_error(
-    steps: FakeGym, answer: dict[str, Any], error: type[Exception]
-) -> None:
+def test_a_step_without_a_reward_is_an_error(steps: FakeGym, answer: Any, error: type[Exception]) -> None:
     steps.answers("/step", answer)
     with pytest.raises(error):
         begun(steps).step([message("hit")])
@@ -267,12 +323,18 @@ def test_what_is_said_beside_a_step_goes_with_it(steps: FakeGym) -> None:
     assert [item["type"] for item in body["response"]["output"]] == ["message", "function_call"]
 
 
-def test_calls_are_counted_where_they_come_one_by_one(gym: FakeGym) -> None:
-    episode = ToolEpisode(begun(gym), ROW, None, calls=2)
+def test_replies_are_counted_whatever_they_call(gym: FakeGym) -> None:
+    episode = ToolEpisode(begun(gym), ROW, None, replies=2)
+    episode.announce([Call("look", {}), Call("see", {})])
     episode.call("look", {})
+    episode.call("see", {})
     assert not episode.done
-    episode.call("look", {})
+    episode.announce([Call("look", {}), Call("see", {})])
+    assert "Not Found" in episode.call("look", {})
+    assert not episode.done
+    assert "Not Found" in episode.call("see", {})  # of the last reply all calls are made
     assert episode.done
+    assert episode.call("look", {}) == "the episode has ended"
 
 
 def test_where_the_next_action_is_asked_for_it_is_not_done(gym: FakeGym) -> None:

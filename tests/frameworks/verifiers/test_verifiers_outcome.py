@@ -109,6 +109,15 @@ NONE: list[tuple[str, dict[str, Any], str, Stage]] = [
     ("too large", an_answer(a_trace({"r": {"score": 1e101, "weight": 1.0}})), "RewardInvalid", Stage.VERIFY),
     ("another seat only", an_answer(a_trace(seat="judge")), "TaskInvalid", Stage.LOAD),
     (
+        "the harness could not install itself",
+        an_answer(
+            a_trace({}, ok=False, errors=[{**an_error("HarnessError"), "message": "harness setup: no uv"}]),
+            ok=False,
+        ),
+        "AgentFailed",
+        Stage.AGENT_SETUP,
+    ),
+    (
         "another seat broke",
         an_answer(a_trace(), a_trace(seat="judge", ok=False, errors=[an_error("HarnessError")]), ok=False),
         "AgentFailed",

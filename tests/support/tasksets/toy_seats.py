@@ -15,7 +15,12 @@ class SeatsTask(vf.Task[vf.TaskData]):
         return float("42" in trace.last_reply)
 
 
-class SeatsTaskset(vf.Taskset[SeatsTask]):
+class SeatsTasksetConfig(vf.TasksetConfig):
+    own_tasks: bool = False
+    """Give the agents tasks that the environment makes itself."""
+
+
+class SeatsTaskset(vf.Taskset[SeatsTask, SeatsTasksetConfig]):
     def load(self) -> Iterator[SeatsTask]:
         yield SeatsTask(vf.TaskData(id="one", prompt="What is the answer?"), self.config.task)
 
@@ -27,5 +32,7 @@ class SeatsConfig(vf.EnvConfig):
 
 class SeatsEnv(vf.Env[SeatsConfig]):
     async def run(self, task, agents) -> None:
+        if self.config.taskset.own_tasks:
+            task = SeatsTask(task.data)
         await agents.solver.run(task)
         await agents.judge.run(task)

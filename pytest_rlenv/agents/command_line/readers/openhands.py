@@ -8,6 +8,8 @@ from pytest_rlenv.agents.command_line.readers.json_lines import document
 from pytest_rlenv.agents.command_line.transcript import Transcript, amount, count, items, table
 
 _SAYS = ("message", "system", "think")
+_SAID = ("thought", "final_thought")
+"""Arguments that are what the agent says, not what it does."""
 
 
 def read(log: bytes, told: Transcript) -> None:
@@ -36,8 +38,8 @@ def _act(event: dict[str, Any], told: Transcript) -> None:
     if event.get("action") in _SAYS:
         told.text(_text(event))
         return
-    told.text(event.get("message"))
-    kept = {key: value for key, value in arguments.items() if key != "thought" and value not in (None, "")}
+    told.text(arguments.get("final_thought") or event.get("message"))  # the latter is its own set phrase
+    kept = {key: value for key, value in arguments.items() if key not in _SAID and value not in (None, "")}
     told.call(f"event-{event.get('id')}", event.get("action"), kept)
 
 

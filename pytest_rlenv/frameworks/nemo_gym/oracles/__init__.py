@@ -26,6 +26,7 @@ Builder = Callable[[Row], Sequence[Item] | None]
 
 GROUP = "pytest_rlenv.nemo_oracles"
 OPTION = "--rlenv-nemo-oracle"
+_SHOWN = 100
 _HERE = "pytest_rlenv.frameworks.nemo_gym.oracles"
 
 BUILT_IN = {
@@ -111,15 +112,33 @@ def built(builder: Builder, row: Row, server: str) -> Sequence[Item] | None:
     """Return what a builder makes of a row.
 
     Raises:
-        AgentFailed: it raised: what the row expects is of another form than the server's rows have.
+        AgentFailed: it raised, since what the row expects is of another form than the server's rows have; or
+            it returned what is no output.
     """
     try:
-        return builder(row)
-    except Exception as error:
+        items = builder(row)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a stranger's function may raise anything, SystemExit too
         raise AgentFailed(
             f"the oracle of {server} cannot answer this row: {type(error).__name__}: {text_of(error)}",
             hint="does the row have what its server's rows have?",
         ) from error
+    if items is not None and not (isinstance(items, (list, tuple)) and all(map(_is_item, items))):
+        shown = text_of(items)
+        raise AgentFailed(
+            f"the oracle of {server} returned what is no list of items: {shown[:_SHOWN]}",
+            hint="make them with message() and function_call() of pytest_rlenv.frameworks.nemo_gym.responses",
+        )
+    return items
+
+
+def _is_item(item: object) -> bool:
+    """Return whether something can be part of a response: what is needed of it to make its call is there."""
+    if not isinstance(item, dict) or not isinstance(item.get("type"), str):
+        return False
+    named = all(isinstance(item.get(key), str) for key in ("name", "arguments", "call_id"))
+    return named or item["type"] != "function_call"
 
 
 def _function(found: object, path: str) -> Builder:

@@ -8,6 +8,7 @@ from typing import Any
 
 import verifiers.v1 as vf
 
+from .budgets import with_budgets
 from .failing import StageFailed
 from .runtimes import runtime_of
 from .tasksets import task_of
@@ -27,7 +28,8 @@ def run(request: Request) -> dict[str, Any]:
 
     Args:
         request: ``model`` has the endpoint's address, key and the model's name; ``limits`` the seconds of
-            each stage; ``harness`` and ``seat`` may be ``None``; ``max_turns`` may be.
+            each stage; ``budgets`` is true if the endpoint holds some; ``harness``, ``seat`` and
+            ``max_turns`` may be ``None``.
     """
     os.environ[KEY] = request["model"]["key"]
     try:
@@ -39,6 +41,8 @@ def run(request: Request) -> dict[str, Any]:
 async def _run(request: Request) -> dict[str, Any]:
     try:
         task = task_of(request)
+        if request["budgets"]:
+            task = with_budgets(task, request["model"]["url"], request["model"]["key"])
         seats = _seats(request["taskset"])
         chosen = request["seat"] or (seats[0] if seats else "")
         if chosen not in seats:

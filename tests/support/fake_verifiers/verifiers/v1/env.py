@@ -116,7 +116,7 @@ class _Agent:
         self._seat, self._play = seat, play
 
     async def run(self, task) -> Trace:
-        return await self._play(self._seat)
+        return await self._play(task, self._seat)
 
 
 class _Agents:
@@ -153,8 +153,8 @@ class Env:
             task=TraceTask(type=type(task).__name__, data=task.data, key=task.key, hash=task.hash)
         )
 
-        async def play(seat: str) -> Trace:
-            trace = await _rollout(task, seat, getattr(self.config, seat), context)
+        async def play(played, seat: str) -> Trace:
+            trace = await _rollout(played, seat, getattr(self.config, seat), context)
             episode.traces.append(trace)
             return trace
 
@@ -236,6 +236,10 @@ async def _converse(task, trace, config, context) -> None:
         if config.max_turns is not None and trace.num_turns >= config.max_turns:
             trace.stop_condition = "max_turns"
             return
+        for name, stop in task.plugged_stops().items():
+            if await stop(trace):
+                trace.stop_condition = name
+                return
         reply = await asyncio.get_running_loop().run_in_executor(None, _ask, trace, context)
         message = reply["choices"][0]["message"]
         said = AssistantMessage(content=message.get("content"))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import importlib
 import json
 from typing import Any, ClassVar
 
@@ -33,8 +34,12 @@ class TaskData(BaseModel):
     timeout: TaskTimeout = TaskTimeout()
 
 
+class PluggedFunction(BaseModel):
+    fn: str
+
+
 class TaskConfig(BaseModel):
-    pass
+    stops: dict[str, PluggedFunction] = {}
 
 
 def reward(fn=None, *, weight: float = 1.0):
@@ -79,6 +84,14 @@ class Task:
     @property
     def key(self) -> str:
         return self.hash
+
+    def plugged_stops(self) -> dict:
+        """Return the configured stops: coroutine functions by their names."""
+        found = {}
+        for name, stop in self.config.stops.items():
+            module, _, attribute = stop.fn.rpartition(":")
+            found[name] = getattr(importlib.import_module(module), attribute)
+        return found
 
     def runtime_env(self) -> dict[str, str]:
         return {}
