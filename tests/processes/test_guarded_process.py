@@ -12,7 +12,7 @@ import pytest
 
 from pytest_rlenv.processes.guarded import GuardedProcess
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 FAMILY = """
 import os, subprocess, sys, time
 same = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"])

@@ -110,7 +110,7 @@ class LoadedRow:
                 with context.clock.stage(Stage.AGENT_SETUP):
                     session.begin()
                 response = act(session)
-                _leave(context.folder / "agent" / RESPONSE, response or session.response())
+                self._tell(context, response or session.response())
                 with context.clock.stage(Stage.VERIFY):
                     judgement = session.judge(response)
             except SandboxFailed as error:
@@ -126,6 +126,16 @@ class LoadedRow:
                 if log := server.log_from(log_begin):
                     _leave(context.folder / "verifier" / "server.log", log)
         _write(context, judgement)
+
+    def _tell(self, context: RolloutContext, response: Mapping[str, Any]) -> None:
+        """Leave what is judged, and a trajectory for readers."""
+        from pytest_rlenv.frameworks.nemo_gym.retelling import leave_trajectory
+        from pytest_rlenv.trajectory.model import AgentInfo
+
+        folder, rollout = context.folder / "agent", context.rollout
+        _leave(folder / RESPONSE, response)
+        agent = AgentInfo(name=rollout.agent, version=rollout.agent_version or "0", model_name=rollout.model)
+        leave_trajectory(folder, agent, self._row, response)
 
     # ---- its server
 

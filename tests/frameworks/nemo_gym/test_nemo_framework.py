@@ -20,6 +20,7 @@ from pytest_rlenv.frameworks.kept import Kept
 from pytest_rlenv.frameworks.nemo_gym.framework import NemoGymFramework
 from pytest_rlenv.frameworks.protocol import JudgesByAgent, get_framework
 from pytest_rlenv.settings import Settings
+from pytest_rlenv.trajectory.reading import read_trajectory
 
 
 class Talker(Player):
@@ -102,6 +103,9 @@ def test_rollouts_share_a_server_and_each_has_a_session(
     settings = {"nemo_python": package.python, "nemo_server": "letters"}
     of = row(**COUNTING, ground_truth=[{"name": "increment_counter", "arguments": '{"count": 1}'}])
     first = runner.run(OracleAgent(), of, **settings)
+    asked, called = read_trajectory(runner.logs / "agent" / "trajectory.json").steps[:2]
+    calls = [call.arguments for call in called.tool_calls or ()]
+    assert (asked.message, calls) == ("How many?", [{"count": 1}])
     second = runner.run(OracleAgent(), of, **settings)
     assert (first.rewards, second.rewards) == ({"reward": 1.0}, {"reward": 1.0})
     assert first.stages.keys() == {Stage.START, Stage.AGENT_SETUP, Stage.AGENT, Stage.VERIFY}
