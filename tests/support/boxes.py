@@ -35,6 +35,11 @@ def processes(box: Box) -> int:
     return len(sh(box, "echo /proc/[0-9]*").stdout.split()) - 3
 
 
+def none_left(box: Box) -> bool:
+    """Whether all but those are gone or going; the keeper starts its sleep anew if that was killed."""
+    return eventually(lambda: processes(box) <= 0)
+
+
 def unfit(message: str) -> AbstractContextManager[pytest.ExceptionInfo[BoxUnfit]]:
     """Expect the error for what the image or the task got wrong, which a retry would not mend."""
     return pytest.raises(BoxUnfit, match=message)

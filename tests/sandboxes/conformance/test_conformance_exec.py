@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 import pytest
-from support.boxes import HANG_GUARD, ok, processes, sh, together, unfit
+from support.boxes import HANG_GUARD, none_left, ok, processes, sh, together, unfit
 
 from pytest_rlenv.errors import Unsupported
 from pytest_rlenv.sandboxes.local.imageconfig import DEFAULT_PATH
@@ -289,21 +289,21 @@ def test_deadline_ends_everything(script: str, printed: bytes, box: Box) -> None
     assert (done.exit_code, done.timed_out) == (None, True)
     assert done.stdout == printed
     assert 0.25 <= done.seconds <= time.monotonic() - begin < HANG_GUARD
-    assert processes(box) == 0
+    assert none_left(box)
 
 
 @pytest.mark.parametrize("timeout", [0, -1.0])
 def test_no_time_at_all(timeout: float, box: Box) -> None:
     done = box.run(["sleep", "1000"], timeout=timeout)
     assert (done.exit_code, done.timed_out) == (None, True)
-    assert processes(box) == 0
+    assert none_left(box)
 
 
 def test_fork_bomb_within_its_limit(box: Box) -> None:
     done = box.run(["bash", "-c", "f() { f | f & }; f; exec sleep 1000"], timeout=0.3)
     assert done.timed_out
     assert done.seconds < HANG_GUARD
-    assert processes(box) == 0
+    assert none_left(box)
     assert sh(box, "echo usable").stdout == b"usable\n"
 
 
@@ -318,7 +318,7 @@ def test_every_process_id_taken(box: Box, place: str) -> None:
             break
     assert b"fork" in done.stderr
     assert done.timed_out
-    assert processes(box) == 0
+    assert none_left(box)
     assert box.get(f"{place}/file", cap=10) == b"kept\n"
 
 
@@ -330,7 +330,7 @@ def test_a_service_left_behind_lives_on(box: Box) -> None:
     assert (done.exit_code, done.stdout) == (0, b"started\n")
     assert processes(box) == 1
     box.quiesce()
-    assert processes(box) == 0
+    assert none_left(box)
 
 
 def test_what_holds_the_output_does_not_hold_the_command(box: Box) -> None:
