@@ -5,7 +5,8 @@
 #   bash scripts/test.sh [--fast|--all]
 #
 # --fast: lint and fast tests only; needs no engine and no browser.
-# --all: also the tests with packages that take long to install, which are run elsewhere only where they are.
+# --all: also the tests with packages that take long to install, which are run elsewhere only where they are, and
+# all of the plugin's tests on the oldest pytest and Python, instead of the most telling.
 #
 # The last line counts the tests of all steps.
 set -euo pipefail
@@ -142,4 +143,4 @@ package_tests openenv OpenEnv
 large_package_tests verifiers Verifiers verifiers-0.4.0 "0.6 GB"
 large_package_tests nemo_gym "NeMo Gym" nemo-gym-0.4.0 "1.5 GB"
 headline "matrix of pytest and Python versions"
-bash scripts/matrix.sh
+bash scripts/matrix.sh ${all:+--all}
