@@ -7,24 +7,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from pytest_rlenv.agents.model_player.opening import words_of
-from pytest_rlenv.errors import TaskInvalid, Unsupported
 from pytest_rlenv.frameworks.nemo_gym.conversation import Message, messages_of
 from pytest_rlenv.frameworks.nemo_gym.recorded import RESPONSE
 from pytest_rlenv.frameworks.nemo_gym.rows import REQUEST
 from pytest_rlenv.trajectory.model import AgentInfo, Observation, Result, Step, ToolCall
-from pytest_rlenv.trajectory.retold import write_retold
+from pytest_rlenv.trajectory.retold import leave_retold
 
 FILE = "trajectory.json"
 
 _SOURCES = {"system": "system", "user": "user", "assistant": "agent"}
-_STRANGE = (
-    *(OSError, ValueError, TypeError, AttributeError, LookupError, RecursionError),
-    *(ValidationError, TaskInvalid, Unsupported),
-)
-"""What a stranger's response may raise here."""
 
 
 def leave_trajectory(
@@ -38,13 +30,9 @@ def leave_trajectory(
         row: the row, with what was asked.
         response: what is judged.
     """
-    path = folder / FILE
-    if path.exists():
-        return
-    try:
-        write_retold(path, agent, _steps([*messages_of(row), *_answered(response)]), record=RESPONSE)
-    except _STRANGE:
-        path.unlink(missing_ok=True)  # the response tells all that there is, all the same
+    leave_retold(
+        folder / FILE, agent, lambda: _steps([*messages_of(row), *_answered(response)]), record=RESPONSE
+    )
 
 
 def _answered(response: Mapping[str, Any]) -> list[Message]:

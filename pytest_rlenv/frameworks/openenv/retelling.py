@@ -9,13 +9,11 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from pytest_rlenv.agents.model_player.playing import shortened
 from pytest_rlenv.agents.moves import ACT, shown
 from pytest_rlenv.frameworks.openenv.frame_log import FRAMES
 from pytest_rlenv.trajectory.model import AgentInfo, Observation, Result, Step, ToolCall
-from pytest_rlenv.trajectory.retold import write_retold
+from pytest_rlenv.trajectory.retold import leave_retold
 
 FILE = Path("agent") / "trajectory.json"
 SHOWN_CHARS = 64 * 1024
@@ -23,11 +21,6 @@ SHOWN_CHARS = 64 * 1024
 
 _TOLD = ("reset", "step")
 _CALL = "call_tool"
-_STRANGE = (
-    *(OSError, ValueError, TypeError, AttributeError, LookupError),
-    *(RecursionError, OverflowError, ValidationError),
-)
-"""What a stranger's frames may raise here."""
 
 
 def leave_trajectory(folder: Path, agent: AgentInfo, instruction: str, began: datetime) -> None:
@@ -39,16 +32,13 @@ def leave_trajectory(folder: Path, agent: AgentInfo, instruction: str, began: da
         instruction: the task in words; empty where there are none.
         began: when the frames begin.
     """
-    if (folder / FILE).exists():
-        return
-    try:
-        with (folder / FRAMES).open(encoding="utf-8") as lines:
-            told = (each for each in _exchanges(lines) if each.kind in _TOLD)
-            steps = [_step(number, each, instruction, began) for number, each in enumerate(told, 1)]
-        if steps:
-            write_retold(folder / FILE, agent, steps, record=FRAMES)
-    except _STRANGE:
-        (folder / FILE).unlink(missing_ok=True)  # the frames tell all that there is, all the same
+    leave_retold(folder / FILE, agent, lambda: _steps(folder / FRAMES, instruction, began), record=FRAMES)
+
+
+def _steps(frames: Path, instruction: str, began: datetime) -> list[Step]:
+    with frames.open(encoding="utf-8") as lines:
+        told = (each for each in _exchanges(lines) if each.kind in _TOLD)
+        return [_step(number, each, instruction, began) for number, each in enumerate(told, 1)]
 
 
 @dataclass
