@@ -128,7 +128,8 @@ def test_a_model_acts_in_a_container_with_a_harness_that_installs_itself_there(r
         run(real, *options, "--rlenv-verifiers-harness=bash", *kinds("good", image=image))
 
     found = by_task(real)["good"]
-    if found["error"] and re.search(OFFLINE, found["error"]["detail"] + found["error"]["message"]):
+    offline = found["error"] and re.search(OFFLINE, found["error"]["detail"] + found["error"]["message"])
+    if offline and not os.environ.get("CI"):
         pytest.skip("containers reach no index of packages here")
     assert (found["verdict"], found["error"]) == ("passed", None)
     assert found["runner"].startswith("docker runtime")
@@ -138,19 +139,17 @@ def test_a_model_acts_in_a_container_with_a_harness_that_installs_itself_there(r
 @contextmanager
 def _image(folder: Path) -> Iterator[str]:
     """Give an image that trusts this machine's certificates: an index may be reached through a mirror."""
-    if shutil.which("docker") is None:
-        pytest.skip("no docker")
+    base = "python:3.11-slim"
+    looked = ["docker", "image", "inspect", base]
+    if shutil.which("docker") is None or subprocess.run(looked, capture_output=True, check=False).returncode:
+        pytest.skip(f"no engine, or no {base}")
     name = f"rlenv-test-{uuid.uuid4().hex[:12]}"
-    lines = ["FROM python:3.11-slim"]
+    lines = [f"FROM {base}"]
     if CERTIFICATES.exists():
         shutil.copy(CERTIFICATES, folder / "certificates.crt")
         lines += ["COPY certificates.crt /", "ENV PIP_CERT=/certificates.crt SSL_CERT_FILE=/certificates.crt"]
     (folder / "Dockerfile").write_text("\n".join(lines) + "\n")
-    made = subprocess.run(
-        ["docker", "build", "-q", "-t", name, str(folder)], capture_output=True, check=False
-    )
-    if made.returncode:
-        pytest.skip("no engine, or no python:3.11-slim")
+    subprocess.run(["docker", "build", "-q", "-t", name, str(folder)], capture_output=True, check=True)
     try:
         yield name
     finally:
