@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytest_rlenv.agents.episode import EpisodeContext
+from pytest_rlenv.trajectory import TRAJECTORY
 from pytest_rlenv.trajectory.model import AgentInfo, Observation, Result, ToolCall
 from pytest_rlenv.trajectory.writing import GrowingTrajectory
-
-TRAJECTORY = "trajectory.json"
 
 
 class EpisodeLog:

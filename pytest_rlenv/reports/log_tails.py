@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pytest_rlenv.text import decode, tail
+from pytest_rlenv.trajectory import TRAJECTORY
 
 LINES = 40
 CHARS = 3000
 _READ = 64 * 1024
 _KINDS = {"agent": "oracle.txt", "verifier": "test-stdout.txt"}
 """What a rollout's folder has of the agent and of the verifier, and where each mostly prints to."""
-TRAJECTORY = "trajectory.json"
 
 
 class LogTail(NamedTuple):

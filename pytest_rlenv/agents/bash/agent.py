@@ -17,11 +17,11 @@ from pytest_rlenv.agents.conversing.session import Session
 from pytest_rlenv.agents.model_endpoint import ModelEndpoint
 from pytest_rlenv.agents.protocol import Agent, AgentContext, AgentOutcome
 from pytest_rlenv.errors import AgentFailed, Stage, TaskInvalid
+from pytest_rlenv.trajectory import TRAJECTORY
 from pytest_rlenv.trajectory.model import AgentInfo, Step
 from pytest_rlenv.trajectory.reading import TrajectoryInvalid, read_trajectory
 from pytest_rlenv.trajectory.writing import GrowingTrajectory
 
-TRAJECTORY = "trajectory.json"
 TOOLS = [TOOL]
 
 

@@ -19,12 +19,12 @@ from pytest_rlenv.agents.protocol import Agent, AgentContext, AgentOutcome
 from pytest_rlenv.errors import AgentFailed, Stage
 from pytest_rlenv.sandboxes.model import ImageLayer
 from pytest_rlenv.text import decode, tail
+from pytest_rlenv.trajectory import TRAJECTORY
 from pytest_rlenv.trajectory.model import AgentInfo
 from pytest_rlenv.trajectory.writing import write_trajectory
 
 INSTALLED = "installed"
 """The variant that takes the program that the image has."""
-TRAJECTORY = "trajectory.json"
 
 
 class CommandLineAgent(Agent):

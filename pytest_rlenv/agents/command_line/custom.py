@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pytest_rlenv.agents.command_line.agent import TRAJECTORY
 from pytest_rlenv.agents.command_line.running import launch_of, start
 from pytest_rlenv.agents.command_line.spec import CHAT, MESSAGES, RESPONSES, CommandLineSpec
 from pytest_rlenv.agents.protocol import Agent, AgentContext, AgentOutcome
 from pytest_rlenv.errors import SpecError
+from pytest_rlenv.trajectory import TRAJECTORY
 from pytest_rlenv.trajectory.model import FinalMetrics
 from pytest_rlenv.trajectory.reading import TrajectoryInvalid, read_trajectory
 

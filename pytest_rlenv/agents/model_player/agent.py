@@ -21,10 +21,9 @@ from pytest_rlenv.agents.model_player.parameters import Parameters, chat_paramet
 from pytest_rlenv.agents.model_player.playing import EpisodeSide
 from pytest_rlenv.agents.moves import Moves, as_functions
 from pytest_rlenv.errors import AgentFailed
+from pytest_rlenv.trajectory import TRAJECTORY
 from pytest_rlenv.trajectory.model import AgentInfo
 from pytest_rlenv.trajectory.writing import GrowingTrajectory
-
-TRAJECTORY = "trajectory.json"
 
 
 class ModelPlayer(Player):

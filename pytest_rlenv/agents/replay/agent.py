@@ -16,8 +16,9 @@ from pytest_rlenv.agents.protocol import AgentContext, AgentOutcome
 from pytest_rlenv.agents.replay.commands import Recorded, Script, script_of
 from pytest_rlenv.agents.replay.comparing import DIFFERS, Comparison, compare, notes_of
 from pytest_rlenv.agents.replay.episode import REPORT, replay_episode
-from pytest_rlenv.agents.replay.finding import TRAJECTORY, check_source, find_trajectory
+from pytest_rlenv.agents.replay.finding import check_source, find_trajectory
 from pytest_rlenv.errors import AgentFailed, SpecError
+from pytest_rlenv.trajectory import TRAJECTORY
 from pytest_rlenv.trajectory.model import AgentInfo, Observation, Result, Trajectory
 from pytest_rlenv.trajectory.reading import TrajectoryInvalid, read_trajectory
 from pytest_rlenv.trajectory.writing import GrowingTrajectory

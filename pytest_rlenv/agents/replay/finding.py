@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from pytest_rlenv.errors import AgentFailed, SpecError, Stage
+from pytest_rlenv.trajectory import TRAJECTORY
 from pytest_rlenv.trajectory.retold import is_retold
 
-TRAJECTORY = "trajectory.json"
 RESULTS = "results.jsonl"
 
 

@@ -11,10 +11,9 @@ from pytest_rlenv.agents.model_player.opening import words_of
 from pytest_rlenv.frameworks.nemo_gym.conversation import Message, messages_of
 from pytest_rlenv.frameworks.nemo_gym.recorded import RESPONSE
 from pytest_rlenv.frameworks.nemo_gym.rows import REQUEST
+from pytest_rlenv.trajectory import TRAJECTORY
 from pytest_rlenv.trajectory.model import AgentInfo, Observation, Result, Step, ToolCall
 from pytest_rlenv.trajectory.retold import leave_retold
-
-FILE = "trajectory.json"
 
 _SOURCES = {"system": "system", "user": "user", "assistant": "agent"}
 
@@ -31,7 +30,7 @@ def leave_trajectory(
         response: what is judged.
     """
     leave_retold(
-        folder / FILE, agent, lambda: _steps([*messages_of(row), *_answered(response)]), record=RESPONSE
+        folder / TRAJECTORY, agent, lambda: _steps([*messages_of(row), *_answered(response)]), record=RESPONSE
     )
 
 

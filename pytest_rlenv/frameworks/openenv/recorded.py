@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from pytest_rlenv.agents.replay.agent import ReplayAgent
-from pytest_rlenv.agents.replay.finding import RESULTS, TRAJECTORY
+from pytest_rlenv.agents.replay.finding import RESULTS
 from pytest_rlenv.errors import AgentFailed
 from pytest_rlenv.frameworks.openenv.frame_log import FRAMES
 from pytest_rlenv.frameworks.openenv.plans import Plan, read_frames, read_plan
+from pytest_rlenv.trajectory import TRAJECTORY
 from pytest_rlenv.trajectory.retold import is_retold
 
 

@@ -12,10 +12,11 @@ from typing import Any
 from pytest_rlenv.agents.model_player.playing import shortened
 from pytest_rlenv.agents.moves import ACT, shown
 from pytest_rlenv.frameworks.openenv.frame_log import FRAMES
+from pytest_rlenv.trajectory import TRAJECTORY
 from pytest_rlenv.trajectory.model import AgentInfo, Observation, Result, Step, ToolCall
 from pytest_rlenv.trajectory.retold import leave_retold
 
-FILE = Path("agent") / "trajectory.json"
+FILE = Path("agent") / TRAJECTORY
 SHOWN_CHARS = 64 * 1024
 """Characters of one observation; the frames have all of it."""
 

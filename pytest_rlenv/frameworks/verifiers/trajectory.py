@@ -10,13 +10,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from pytest_rlenv.trajectory import TRAJECTORY
 from pytest_rlenv.trajectory.model import AgentInfo, Metrics, Observation, Result, ToolCall
 from pytest_rlenv.trajectory.writing import GrowingTrajectory
 
 EPISODE = "episode.json"
 """The record, which Verifiers reads again."""
 FOLDER = "agent"
-FILE = "trajectory.json"
 
 Node = Mapping[str, Any]
 
@@ -34,9 +34,10 @@ def leave_trajectory(folder: Path, agent: str, seat: str) -> None:
         traces = [trace for trace in episode.get("traces", ()) if trace["agent"].get("name") == seat]
         if traces and traces[-1].get("nodes"):
             (folder / FOLDER).mkdir(exist_ok=True)
-            _write(folder / FOLDER / FILE, traces[-1], agent)
+            _write(folder / FOLDER / TRAJECTORY, traces[-1], agent)
     except (OSError, ValueError, KeyError, TypeError, ValidationError):
-        (folder / FOLDER / FILE).unlink(missing_ok=True)  # the record tells all that there is, all the same
+        # the record tells all that there is, all the same
+        (folder / FOLDER / TRAJECTORY).unlink(missing_ok=True)
 
 
 def _write(path: Path, trace: Mapping[str, Any], agent: str) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pytest_rlenv.reports.html.folder import StoredFile, list_files, read_end, read_start
 from pytest_rlenv.reports.html.trajectory import Trajectory, read_trajectory
+from pytest_rlenv.trajectory import TRAJECTORY
 
 TOTAL = 24 * 1024 * 1024
 """Bytes of logs and trajectories in one report: what a browser opens at once."""
@@ -22,7 +23,6 @@ FILES_SHOWN = 200
 LOGS_SHOWN = 6
 """Logs of the agent, and of the verifier, whose ends are shown; the others are linked."""
 
-_TRAJECTORY = "trajectory.json"
 _LOG_SHARE = 0.3
 """Part of a rollout's share for the verifier's logs, and for the agent's; the trajectory has what is left."""
 
@@ -132,7 +132,7 @@ def _step_of_instruction(file: StoredFile) -> str | None:
 
 def _is_trajectory(file: StoredFile) -> bool:
     below = file.below("agent")
-    return below is not None and below[1] == _TRAJECTORY
+    return below is not None and below[1] == TRAJECTORY
 
 
 def _logs(files: list[StoredFile], room: int) -> list[Log]:

@@ -9,7 +9,8 @@ import pytest
 from support.nemo_gym import row
 
 from pytest_rlenv.frameworks.nemo_gym.responses import function_call, function_output, message, reasoning
-from pytest_rlenv.frameworks.nemo_gym.retelling import FILE, leave_trajectory
+from pytest_rlenv.frameworks.nemo_gym.retelling import leave_trajectory
+from pytest_rlenv.trajectory import TRAJECTORY
 from pytest_rlenv.trajectory.model import AgentInfo
 from pytest_rlenv.trajectory.reading import read_trajectory
 
@@ -26,7 +27,7 @@ def test_what_was_asked_called_and_said(tmp_path: Path) -> None:
         message("One."),
     ]
     leave_trajectory(tmp_path, WHO, row("How many?", request={"instructions": "Count."}), {"output": output})
-    document = read_trajectory(tmp_path / FILE)
+    document = read_trajectory(tmp_path / TRAJECTORY)
     assert document.extra == {"retold_from": "response.json"}
     said = [(step.source, step.message) for step in document.steps]
     assert said == [("system", "Count."), ("user", "How many?"), ("agent", ""), ("agent", "One.")]
@@ -38,9 +39,9 @@ def test_what_was_asked_called_and_said(tmp_path: Path) -> None:
 
 
 def test_an_agents_own_is_kept(tmp_path: Path) -> None:
-    (tmp_path / FILE).write_text("mine")
+    (tmp_path / TRAJECTORY).write_text("mine")
     leave_trajectory(tmp_path, WHO, row(), {"output": [message("One.")]})
-    assert (tmp_path / FILE).read_text() == "mine"
+    assert (tmp_path / TRAJECTORY).read_text() == "mine"
 
 
 @pytest.mark.parametrize(
@@ -57,4 +58,4 @@ def test_an_agents_own_is_kept(tmp_path: Path) -> None:
 )
 def test_a_strange_response_has_no_trajectory(tmp_path: Path, response: dict[str, Any]) -> None:
     leave_trajectory(tmp_path, WHO, row(), response)
-    assert not (tmp_path / FILE).exists()
+    assert not (tmp_path / TRAJECTORY).exists()
